@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 BREATH = timedelta(milliseconds=200)
 """Between two readings, however much is written."""
 
-_PASSING = frozenset({"ApprovalsUnreadable", "AdmissionPolicyMissing"})
+_UNCHECKED = "AdmissionPolicyMissing"
 """Why a word is not acted on though it may be in a moment, of which no watch tells."""
 
 _FOREVER = timedelta(days=365)
@@ -126,6 +126,8 @@ class KubeApprovals:
     clock: Clock = field(default_factory=SystemClock)
     refused: Reason | None = None
     void: Reason | None = None
+    unsettled: bool = False
+    """Whether what people said could not be read the last time, or not be answered."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _unread: bool = True
     """Whether somebody wrote something since it was read last."""
@@ -191,7 +193,7 @@ class KubeApprovals:
         at = loop.time()
         now = await self.supervision.permission()
         said, held = (None, None) if now.halted else await self._said(shown)
-        lasts = LOOK if held and held.code in _PASSING else backstop()
+        lasts = LOOK if self.unsettled or (held and held.code == _UNCHECKED) else backstop()
         return _Heard(now, said, held, at, at + lasts.total_seconds())
 
     async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
@@ -249,7 +251,9 @@ class KubeApprovals:
             said = await self.objects.approvals(self.recovery)
         except (ApiError, InvalidDocument) as error:
             _LOG.warning("approvals can't be read: %s", error)
+            self.unsettled = True
             return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
+        self.unsettled = False
         counts: RecoveryApproval | None = None
         held: Reason | None = None
         unused = ""
@@ -266,8 +270,12 @@ class KubeApprovals:
     async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
         """Tell its author, once for each answer."""
         uid = approval.meta.uid
-        if (uid not in self._answers or self._answers[uid] != against) and await self.answered(approval, against):
+        if uid in self._answers and self._answers[uid] == against:
+            return
+        if await self.answered(approval, against):
             self._answers[uid] = against
+        else:
+            self.unsettled = True
 
     async def _held(self, plan: PlanNow, approval: RecoveryApproval) -> Reason | None:
         """Why even a good approval is not acted on now."""

@@ -258,7 +258,8 @@ class RecoveryRun:
     def _hold(self, halt: Reason) -> None:
         """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
         self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
-        self._owners_hold = halt.code != NEVER_SHOWN and (self._restored or self._step is not _Step.RESUME)
+        settled = not self.approvals.unsettled and (self._restored or self._step is not _Step.RESUME)
+        self._owners_hold = settled and halt.code != NEVER_SHOWN
 
     @contextmanager
     def _calling(self) -> Iterator[Engine]:

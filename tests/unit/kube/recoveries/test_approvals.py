@@ -20,7 +20,14 @@ from kafka_recovery.kube.recoveries.approvals import KubeApprovals, objection
 from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.status import Phase, status_of
 from kafka_recovery.kube.resources.house import House
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, read_approval
+from kafka_recovery.kube.resources.kinds import (
+    APPROVALS,
+    CLUSTERS,
+    POLICIES,
+    RECOVERIES,
+    RecoveryApproval,
+    read_approval,
+)
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, UID
 from unit.kube.kubernetes_in_memory import NOON
@@ -179,6 +186,22 @@ async def test_a_yes_that_was_taken_back_while_the_cluster_was_out_of_sight_does
     await asyncio.sleep(60)
 
     assert (question.task.done(), question.reason) == (False, "AwaitingApproval")
+
+
+@taking_no_time
+async def test_an_author_who_can_not_be_answered_at_once_is_answered_soon_afterwards(operated: Operated) -> None:
+    question = await asked(operated)
+    tries: list[str] = []
+
+    async def at_the_second_try(approval: RecoveryApproval, against: Reason | None) -> bool:
+        tries.append(approval.meta.name)
+        return len(tries) > 1
+
+    question.approvals.answered = at_the_second_try
+    operated.api.approve("cd" * 32, "old")
+    await question.after((SHORTEST_BACKSTOP / 2).total_seconds())
+
+    assert tries == ["old", "old"]
 
 
 @pytest.mark.parametrize("trouble", ["approvals can't be read", "who writes them is not checked"])

@@ -88,6 +88,21 @@ async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> No
 
 
 @taking_no_time
+async def test_a_no_that_could_not_be_read_while_it_is_suspended_is_read_soon_afterwards(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    suspended(by_hand)
+    going.run.wake()
+    await going.until(Phase.HELD)
+    by_hand.api.approve(going.digest, name="no", decision="Refuse")
+    by_hand.api.unread = "recoveryapprovals"
+    going.run.wake()
+    await asyncio.sleep(100)
+    by_hand.api.unread = None
+
+    assert await going.end(within=20) is End.REFUSED_BY_APPROVER
+
+
+@taking_no_time
 async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated) -> None:
     automatic.world.kafka.fence(2)
     automatic.world.kafka.fence(3)
