@@ -343,7 +343,7 @@ LIFE: tuple[Step, ...] = (
     ),
     Step((State.ELECTED, State.LEADING), NotLed, State.LEADERLESS),
     Step((State.LEADERLESS,), LedMeanwhile, State.LEADERLESS, _answered, "the controller answered its election"),
-    Step(_OVER, OrderRead, State.RESTORED, _put_back, "read from metadata no older than the plan's, and not ours"),
+    Step(_OVER, OrderRead, State.RESTORED, _put_back, "from metadata no older than the plan's: not the temporary one"),
     Step((*_OVER, State.IN_DOUBT), OrderRead, State.ALTERED),
 )
 """Every way a partition may go; the first row that holds is the one. docs/reference/partition-life.md shows it."""

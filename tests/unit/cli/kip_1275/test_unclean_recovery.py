@@ -42,10 +42,7 @@ def test_its_options_are_the_kip_s_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (
-            [ALL],
-            "nothing to do is named; give at least one of --show-replica-info, --manual-recovery-output-file, --auto",
-        ),
+        ([ALL], "nothing to do is named; give at least one of --show-replica-info, --manual-recovery-output-file,"),
         ([AUTOMATED], "no partitions are named; give one of --path-to-json-file, --all-offline-partitions"),
         ([AUTOMATED, ALL, "--path-to-json-file", "p.json"], "--path-to-json-file and --all-offline-partitions exclude"),
         ([ALL, AUTOMATED, "--manual-recovery-output-file", "new.json"], "exclude each other"),

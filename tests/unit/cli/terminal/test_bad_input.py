@@ -105,8 +105,9 @@ def test_explain_wants_a_plan_or_a_cluster() -> None:
     refused = CliRunner().invoke(main.app, ["explain", "orders-17"])
 
     assert refused.exit_code == 2
-    ways = "give --plan FILE or --plan DIGEST, or --bootstrap-server to look now"
-    assert refused.stderr == f"Error: nothing to explain is named; {ways}\n"
+    assert refused.stderr == (
+        "Error: nothing to explain is named; give --plan FILE or --plan DIGEST, or --bootstrap-server to look now\n"
+    )
 
 
 def test_a_policy_s_problems_are_a_line_each(recovery: Run, tmp_path: Path) -> None:
