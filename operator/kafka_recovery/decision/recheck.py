@@ -14,6 +14,7 @@ from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import if_intact
 from kafka_recovery.domain.attestation import Attestation
+from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
@@ -141,7 +142,8 @@ def _another_driver(decision: Decision, planned: Before) -> Reason:
 def _gone(fresh: Evidence, decision: Decision) -> Reason:
     missing = next((missing.reason for missing in fresh.missing if missing.id == decision.id), None)
     why = f": {missing.message}" if missing else "; it was deleted, or may no longer be described"
-    return Reason("PartitionGone", f"{decision.id} is not to be seen any more{why}")
+    code = "PartitionGone" if missing is None or missing.code in GONE else missing.code
+    return Reason(code, f"{decision.id} is not to be seen any more{why}")
 
 
 def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:

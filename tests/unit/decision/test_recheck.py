@@ -225,14 +225,26 @@ def test_an_elr_member_that_came_back_and_leads_is_the_clean_way_out() -> None:
     assert code(again(fresh, planned=planned)) == "LeaderIsBack"
 
 
-def test_a_deleted_or_hidden_partition_is_gone() -> None:
-    hidden = Reason("TopicAuthorizationFailed", "DESCRIBE on orders is denied")
-    seen = Evidence(evidence(PLANNED).cluster, (), (MissingPartition(ORDERS, hidden),))
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("UnknownTopicOrPartition", "PartitionGone"),
+        ("UnknownPartition", "PartitionGone"),
+        ("TopicAuthorizationFailed", "TopicAuthorizationFailed"),
+        ("AnswerIncomplete", "AnswerIncomplete"),
+    ],
+)
+def test_a_partition_that_is_not_there_is_gone_and_one_that_may_not_be_seen_is_not(why: str, told: str) -> None:
+    seen = Evidence(evidence(PLANNED).cluster, (), (MissingPartition(ORDERS, Reason(why, "so said a broker")),))
 
     reason = again(seen)
-    assert code(reason) == "PartitionGone"
+
+    assert code(reason) == told
     assert reason is not None
-    assert "DESCRIBE on orders is denied" in reason.message
+    assert "so said a broker" in reason.message
+
+
+def test_a_partition_of_which_nothing_is_said_is_gone() -> None:
     assert code(again(evidence())) == "PartitionGone"
 
 

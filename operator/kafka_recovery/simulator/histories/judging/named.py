@@ -47,14 +47,6 @@ KNOWN: tuple[Named, ...] = (
         (),
     ),
     Named(
-        "gone-is-said-of-what-may-not-be-seen",
-        "Where the right to see a topic is taken away after the plan is made, its partitions are refused as"
-        " `PartitionGone`, though they are there.",
-        ("what_is_refused_is_so",),
-        r"PartitionGone: .*not authorized",
-        (),
-    ),
-    Named(
         "an-empty-log-that-is-told-to-be-long",
         "A broker whose log is empty, and that says that it ends further on, is believed: it knows no leader epoch, and"
         " nobody holds that against it.",
