@@ -36,7 +36,7 @@ from kafka_recovery.kube.resources.kinds import (
     PartitionRecovery,
     read_recovery,
 )
-from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.objects import Key, SharedObjects
 
 RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
@@ -89,7 +89,7 @@ class Recoveries:
     ) -> None:
         self._api = api
         self._house = house
-        self._objects = Objects(api)
+        self._objects = SharedObjects(api)
         self._clusters = clusters
         self._told = Told(api, events)
         self._deleted = Deleted(self._told)

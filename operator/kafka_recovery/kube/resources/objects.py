@@ -32,28 +32,17 @@ SOON = timedelta(seconds=5)
 
 
 class Objects:
-    """Reads raise NotFound, other ApiErrors, and InvalidDocument for what a newer or older schema let through.
-
-    What many recoveries have in common is read once for all that ask for it at the same time.
-    """
+    """Reads raise NotFound, other ApiErrors, and InvalidDocument for what a newer or older schema let through."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self._clusters = SharedReads(self._read_cluster)
-        self._policies = SharedReads(self._read_policy)
 
     async def cluster(self, key: Key) -> WatchedCluster:
         """A cluster that somebody wants watched."""
-        return await self._clusters(key)
+        return read_cluster(await self.api.get(CLUSTERS.path(*key), deadline=SOON))
 
     async def policy(self, key: Key) -> RecoveryPolicy:
         """Rules from Git."""
-        return await self._policies(key)
-
-    async def _read_cluster(self, key: Key) -> WatchedCluster:
-        return read_cluster(await self.api.get(CLUSTERS.path(*key), deadline=SOON))
-
-    async def _read_policy(self, key: Key) -> RecoveryPolicy:
         return read_policy(await self.api.get(POLICIES.path(*key), deadline=SOON))
 
     async def recovery(self, key: Key) -> PartitionRecovery:
@@ -71,3 +60,20 @@ class Objects:
             APPROVALS.path(namespace), params={"fieldSelector": f"spec.recoveryRef.name={name}"}
         )
         return sorted((read_approval(each) for each in found), key=lambda each: (each.meta.created_at, each.meta.name))
+
+
+class SharedObjects(Objects):
+    """The same for many: what they have in common is read once for all that ask for it at the same time."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api)
+        self._clusters = SharedReads(super().cluster)
+        self._policies = SharedReads(super().policy)
+
+    async def cluster(self, key: Key) -> WatchedCluster:
+        """See `Objects`."""
+        return await self._clusters(key)
+
+    async def policy(self, key: Key) -> RecoveryPolicy:
+        """See `Objects`."""
+        return await self._policies(key)
