@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
+from kafka_recovery.decision.logs import contains
 from kafka_recovery.decision.returns import after_an_election, away, listed_brokers
+from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -62,6 +64,39 @@ def absent(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOut
                 if done and broker != done.leader and partition.id not in found.setdefault(broker, []):
                     found[broker].append(partition.id)
     return {broker: ids for broker, ids in sorted(found.items()) if ids}
+
+
+def tiered(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]) -> Iterator[str]:
+    """Which brokers may come back with a later log start: if they lead, Kafka deletes the remote tier below it."""
+    found: dict[tuple[bool, tuple[BrokerId, ...]], list[TopicPartition]] = {}
+    seen = {each.id: each for plan in plans for each in plan.evidence.partitions if each.leader is None}
+    for id, partition in sorted(seen.items()):
+        leader = done.leader if (done := outcomes.get(id)) else None
+        if leader is not None and partition.may_be_tiered and (brokers := _truncated(partition, leader)):
+            found.setdefault((bool(partition.tiered), brokers), []).append(id)
+    for (certain, brokers), ids in found.items():
+        yield _look_at_log_starts(brokers, ids, certain=certain)
+
+
+def _truncated(partition: PartitionEvidence, leader: BrokerId) -> tuple[BrokerId, ...]:
+    """Those that may hold what the leader lacks; the others truncate nothing when they follow it."""
+    led = partition.replica(leader)
+    chosen = led.log if led else None
+    others = (replica for replica in partition.replicas if replica.broker != leader)
+    return tuple(sorted(each.broker for each in others if not (chosen and each.log and contains(chosen, each.log))))
+
+
+def _look_at_log_starts(brokers: tuple[BrokerId, ...], ids: Sequence[TopicPartition], *, certain: bool) -> str:
+    which = "TIERED TOPIC" if certain else "IF THE TOPIC IS TIERED (its configs could not be read)"
+    who, its = listed_brokers(brokers, "or"), "its log start is" if len(brokers) == 1 else "their log starts are"
+    return (
+        f"{which}: do not let {who} lead {named(ids)} before you know that {its} no later than the leader's (JMX: "
+        "kafka.log:type=Log,name=LogStartOffset). Elected with a later one, a broker makes Kafka delete the remote "
+        "tier below it. Kafka elects it when it is the first of the assignment and auto.leader.rebalance.enable is on, "
+        "and when the leader fails: make another replica the first now (kafka-reassign-partitions.sh --execute). If "
+        "its log start is later, take it out of the assignment and put it in again: it then begins where the leader "
+        "does."
+    )
 
 
 def not_yet(broker: BrokerId, ids: Sequence[TopicPartition]) -> str:

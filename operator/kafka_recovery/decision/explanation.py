@@ -217,7 +217,9 @@ def _first_difference(
             facts[replica.broker] = {key.fact: FACTS[key.fact](replica.log, position, cost) for key in ORDERS[order]}
     fact = next(key.fact for key in ORDERS[order] if facts[chosen][key.fact] != facts[other][key.fact])
     ours, theirs = (_value(fact, facts[broker][fact]) for broker in (chosen, other))
-    return f"broker {chosen}'s {FACT_WORDS[fact]} is {ours}, the next one's, broker {other}'s, is {theirs}"
+    logs_only = " by local logs" if partition.may_be_tiered and fact in ("loss_class", "at_most") else ""
+    word = f"{FACT_WORDS[fact]}{logs_only}"
+    return f"broker {chosen}'s {word} is {ours}, the next one's, broker {other}'s, is {theirs}"
 
 
 def _value(fact: str, value: int | None) -> str:

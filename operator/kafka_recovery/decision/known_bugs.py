@@ -114,6 +114,23 @@ KNOWN_BUGS = (
         concerns=_tiered,
     ),
     KnownBug(
+        "Tier deleted below a moved log start",
+        since="3.6",
+        fixed=None,
+        seen=("4.0.2",),
+        happens="A replica of a tiered topic whose local segments all lie beyond the new leader's log end begins its "
+        "log anew at that end when it joins.",
+        costs="If it leads later, by a clean election too, Kafka deletes from the remote tier what lies below: records "
+        "that the recovery had kept.",
+        to_do="Before a broker is started that may hold more than the new leader: make another replica the first of "
+        "the assignment (kafka-reassign-partitions.sh --execute), for with auto.leader.rebalance.enable Kafka moves "
+        "leadership to the first. Once the broker is in the ISR, compare its log start with the leader's (JMX: "
+        "kafka.log:type=Log,name=LogStartOffset). If it is later, let nobody have it lead, take the broker out of the "
+        "assignment, and put it in again: it then begins where the leader does.",
+        answer=Answer.WARN,
+        concerns=_tiered,
+    ),
+    KnownBug(
         "KAFKA-19522",
         since="4.0",
         fixed="4.1.0",

@@ -32,8 +32,24 @@ _UNKNOWN, _ELECT = LossClass.UNKNOWN, Verdict.ELECT
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
 
 
+_TIER = "proof of what the remote tier holds: records may be only there, and it was not looked at"
+_TIER_UNREAD = "whether the topic has a remote tier (remote.storage.enable): its configs could not be read"
+
+
 def classify(partition: PartitionEvidence, leader: Replica, cluster: ClusterState) -> Loss:
-    """What it costs if `leader`, a replica that was measured, leads."""
+    """What it costs if `leader`, a replica that was measured, leads.
+
+    KIP-405: local segments are deleted once the tier has them. What it has, and whether a leader will find it there
+    (`__remote_log_metadata`), no log end tells.
+    """
+    loss = _of_local_logs(partition, leader, cluster)
+    if not partition.may_be_tiered:
+        return loss
+    missing = (*loss.missing, _TIER if partition.tiered else _TIER_UNREAD)
+    return replace(loss, loss_class=_UNKNOWN, at_most=None, proof="", missing=missing)
+
+
+def _of_local_logs(partition: PartitionEvidence, leader: Replica, cluster: ClusterState) -> Loss:
     history = partition.history
     visible = visible_lacks(partition, leader)
     at_least = witnessed_loss(partition, leader) if partition.witnessed_ends else 0
@@ -54,10 +70,13 @@ NOT_PROVEN = Cost(BEST_FIRST.index(LossClass.UNKNOWN), None)
 
 
 def cost_of(partition: PartitionEvidence, candidate: Replica, cluster: ClusterState) -> Cost:
-    """The same as an order sees it. Without a history nothing is proven of anybody."""
+    """The same as an order sees it: by local logs also where there is a remote tier, for all replicas share that one.
+
+    Without a history nothing is proven of anybody.
+    """
     if partition.history is None:
         return NOT_PROVEN
-    loss = classify(partition, candidate, cluster)
+    loss = _of_local_logs(partition, candidate, cluster)
     return Cost(BEST_FIRST.index(loss.loss_class), loss.at_most)
 
 

@@ -298,7 +298,10 @@ def _kafka_elects_by_itself(partition: PartitionEvidence, index: ClusterIndex) -
 def _tiered(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """KIP-405: what is in the remote tier is not seen here, and a leader without its metadata may not find it."""
     if partition.tiered:
-        return "the topic has remote storage: only local logs were compared, what is in the remote tier was not"
+        return (
+            "the topic is tiered (remote.storage.enable): local logs were compared, the remote tier was not looked at. "
+            "Beyond the new leader's log end nothing of the tier can be read any more, whatever it holds"
+        )
 
 
 def _old_leader_not_asked(partition: PartitionEvidence, index: ClusterIndex) -> str | None:

@@ -159,6 +159,11 @@ class PartitionEvidence:
         return frozenset(self.isr).union(self.elr or ())
 
     @property
+    def may_be_tiered(self) -> bool:
+        """Whether it has a remote tier (KIP-405), or nobody could read whether it has one."""
+        return bool(self.tiered) or (self.tiered is None and self.configs_problem is not None)
+
+    @property
     def last_known_leader(self) -> BrokerId | None:
         """Whom the controller elects by itself, uncleanly, because nobody is left in ISR and ELR (KIP-966)."""
         known = self.last_known_elr or ()

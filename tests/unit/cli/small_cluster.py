@@ -57,6 +57,7 @@ class SmallCluster:
     """Ports `Cluster` and `Election`. `before_election` runs first, with the names of the partitions.
 
     `now`: when it is looked at. `dead_answers`: the dead broker answers again, and is fenced still.
+    `tiered`: whether its topics have a remote tier.
     """
 
     id: str = "lk3uXe8CSIqRTHM1qPHJFw"
@@ -71,6 +72,7 @@ class SmallCluster:
     target: Target | None = None
     gone: Reason = UNKNOWN
     vanished: Reason | None = None
+    tiered: bool | None = None
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
     _gathers: int = 0
 
@@ -222,6 +224,7 @@ class SmallCluster:
             replicas=tuple(_replica(broker, partition, self.now) for broker in partition.assignment),
             min_isr=MinInsyncReplicas(1, "DEFAULT_CONFIG"),
             unclean_election_enabled=False,
+            tiered=self.tiered,
         )
 
 

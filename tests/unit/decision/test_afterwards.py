@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, to_do
+from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, tiered, to_do
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -85,3 +85,40 @@ def test_what_is_to_be_done_for_it_is_told_in_order() -> None:
 
 def test_where_nobody_was_away_nothing_is_to_be_done() -> None:
     assert not to_do(absent([planned()], {}))
+
+
+# A remote tier, which Kafka cuts at its front where a leader's log start is later
+
+
+def tiered_plan(**said: Any) -> Plan:
+    seen = partition({1: None, 2: log(27), 3: log(15), 4: log(27)}, **said)
+    return decide(evidence(seen), ANY, waited=timedelta(hours=1))
+
+
+def test_who_may_come_back_with_a_later_log_start_is_not_to_lead_a_tiered_topic() -> None:
+    """Broker 1 was away; what brokers 3 and 4 hold is in the leader's log, so they truncate nothing."""
+    (told,) = tiered([tiered_plan(tiered=True)], by_id(led(IDS[0])))
+
+    assert told.startswith("TIERED TOPIC: do not let broker 1 lead orders-0 before you know that its log start is no")
+
+
+def test_who_held_more_than_the_leader_is_not_to_lead_a_tiered_topic_either() -> None:
+    (told,) = tiered([tiered_plan(tiered=True)], by_id(led(IDS[0], leader=3)))
+
+    assert "do not let broker 1, 2 or 4 lead orders-0 before you know that their log starts are no later" in told
+
+
+def test_where_nobody_could_read_whether_a_topic_is_tiered_it_is_said_as_a_condition() -> None:
+    unread = Reason("TopicAuthorizationFailed", "DESCRIBE_CONFIGS is missing")
+    (told,) = tiered([tiered_plan(configs_problem=unread)], by_id(led(IDS[0])))
+
+    assert told.startswith("IF THE TOPIC IS TIERED (its configs could not be read): do not let broker 1 lead")
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [({"tiered": False}, led(IDS[0])), ({}, led(IDS[0])), ({"tiered": True}, led(IDS[0], Outcome.REFUSED, None))],
+    ids=["no tier", "a release without tiers", "nobody leads"],
+)
+def test_nothing_is_said_of_a_tier_that_no_new_leader_can_cut(said: dict[str, Any], done: PartitionOutcome) -> None:
+    assert not list(tiered([tiered_plan(**said)], by_id(done)))

@@ -104,6 +104,17 @@ def test_an_order_of_logs_that_chooses_worse_than_what_is_proven_is_told() -> No
     assert by_proof.why == "by LeastLoss: broker 3's loss class is Lossless, the next one's, broker 2's, is Unknown"
 
 
+def test_what_local_logs_prove_of_a_tiered_topic_is_not_told_as_its_loss_class() -> None:
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
+    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5)}, history=known, tiered=True)
+    told = explained(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))
+
+    assert told.why == (
+        "by LeastLoss: broker 3's loss class by local logs is Lossless, the next one's, broker 2's, is Unknown"
+    )
+    assert told.loss.startswith("Unknown: ")
+
+
 def test_the_history_that_a_class_stands_on_is_told() -> None:
     known = history(step(1, 2, 3), step(1, 2), step(1), intact=[1, 2])
     assert explained(partition({1: None, 2: log(27), 3: log(15)}, history=known)).history == (

@@ -82,7 +82,7 @@ def test_nobody_is_elected_over_a_living_replica_that_can_not_be_compared(useles
     ("said", "words"),
     [
         ({"unclean_election_enabled": True}, "unclean.leader.election.enable is on"),
-        ({"tiered": True}, "remote storage"),
+        ({"tiered": True}, "Beyond the new leader's log end nothing of the tier can be read"),
         ({"isr": (BrokerId(7),)}, "the address of broker 7 in the ISR is not known"),
     ],
 )

@@ -29,6 +29,7 @@ CLEARED = partition(COPIES, isr=(), elr=(), last_known_elr=())
 DISK_OFFLINE = partition({1: None, 2: log(27), 3: Replica(BrokerId(3), None, Reason("LogDirOffline", "no such file"))})
 PLAIN = partition(COPIES)
 
+TIER = "Tier deleted below a moved log start"
 LOOP = "Controller loop after a topic's deletion"
 BY_CONFIGURATION, RAISED = "ELR cleared by configuration", "ELR counts a raise too early"
 
@@ -50,7 +51,7 @@ def bug(issue: str) -> KnownBug:
     [
         (PLAIN, False, []),
         (PLAIN, True, [LOOP]),
-        (TIERED, False, ["KAFKA-20732"]),
+        (TIERED, False, ["KAFKA-20732", TIER]),
         (LAST_LEADER_GONE, True, ["KAFKA-19522", LOOP]),
         (LAST_LEADER_GONE, False, []),
         (LAST_LEADER_IN_ELR, True, ["KAFKA-19522", LOOP]),
@@ -73,6 +74,7 @@ def test_a_partition_of_4_0_meets_what_concerns_it(meets: PartitionEvidence, elr
     ("issue", "in_it"),
     [
         ("KAFKA-20732", "3.8 or earlier, 3.9, 4.0, 4.1, 4.2, 4.3"),
+        (TIER, "3.8 or earlier, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4, newer than 4.4"),
         ("KAFKA-19522", "4.0"),
         (BY_CONFIGURATION, "4.0, 4.1, 4.2, 4.3, 4.4, newer than 4.4"),
         ("Kafka's PR 20716", "4.0, 4.1, 4.2"),
@@ -108,7 +110,7 @@ def test_of_an_unknown_release_it_is_said_that_its_bugs_are_not_known(release: s
 
 
 def test_where_nobody_told_the_release_no_bug_counts_as_absent() -> None:
-    assert issues(seen(TIERED, LAST_LEADER_GONE, release=None)) == ["KAFKA-20732", "KAFKA-19522", LOOP]
+    assert issues(seen(TIERED, LAST_LEADER_GONE, release=None)) == ["KAFKA-20732", TIER, "KAFKA-19522", LOOP]
 
 
 def test_of_one_known_release_nothing_is_said_and_nothing_is_called_absent() -> None:
@@ -140,15 +142,16 @@ def test_nobody_elects_a_leader_of_a_tiered_topic_unasked_where_it_may_delete_wh
     assert not fixed.needs_approval
 
 
-def test_an_election_that_is_proven_to_lose_nothing_needs_a_person_there_too() -> None:
+def test_what_only_local_logs_prove_lossless_is_not_elected_unasked_on_any_release() -> None:
     known = history(step(1, 2, 3), step(1, 2), step(1), intact=[2, 3])
-    proven = partition({1: None, 2: log(27), 3: log(27)}, tiered=True, history=known)
 
-    def needs_a_person(release: str) -> bool:
+    def needs_a_person(release: str, tiered: bool) -> bool:
+        proven = partition({1: None, 2: log(27), 3: log(27)}, tiered=tiered, history=known)
         (decision,) = planned(seen(proven, elr=False, release=release), Approval.AUTO_LOSSLESS).decisions
         return decision.needs_approval
 
-    assert (needs_a_person("4.0"), needs_a_person("4.4")) == (True, False)
+    assert [needs_a_person(release, True) for release in ("4.0", "4.4")] == [True, True]
+    assert not needs_a_person("4.4", False)
 
 
 def test_what_is_to_be_done_before_a_yes_stands_in_the_card_and_at_the_prompt() -> None:
@@ -158,6 +161,7 @@ def test_what_is_to_be_done_before_a_yes_stands_in_the_card_and_at_the_prompt() 
     told = [sentence for sentence in choice.first if "KAFKA-" in sentence]
 
     assert [sentence.split()[0] for sentence in told] == ["KAFKA-20732", "KAFKA-19522"]
+    assert any(sentence.startswith(TIER) and "let nobody have it lead" in sentence for sentence in choice.first)
     assert "(Kafka from 4.0 on, fixed in 4.1.0; topic orders)" in told[1]
     assert set(told) <= set(at_the_prompt(plan))
     assert not any(LOOP in sentence for sentence in choice.sentences())

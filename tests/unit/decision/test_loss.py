@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.loss import classify, replay_elr
+from kafka_recovery.decision.loss import classify, cost_of, replay_elr
+from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId
@@ -173,6 +174,43 @@ def test_vectors_that_contradict_each_other_prove_nothing() -> None:
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert loss.missing == ("leader-epoch vectors of brokers 2 and 3 that do not contradict each other",)
+
+
+# A remote tier
+
+
+UNREAD = Reason("TopicAuthorizationFailed", "DESCRIBE_CONFIGS is missing")
+
+
+APART = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ({"tiered": True}, "what the remote tier holds"),
+        ({"configs_problem": UNREAD}, "whether the topic has a remote tier"),
+    ],
+    ids=["tiered", "not known"],
+)
+@pytest.mark.parametrize(("chosen", "by_local_logs"), [(4, LossClass.LOSSLESS), (2, LossClass.BOUNDED)])
+def test_local_logs_prove_nothing_of_what_may_be_in_a_remote_tier(
+    chosen: int, by_local_logs: LossClass, said: dict[str, Any], missing: str
+) -> None:
+    local = lossof(replace(APART, tiered=False), chosen, THREE_AND_FOUR_INTACT)
+    loss = lossof(replace(APART, **said), chosen, THREE_AND_FOUR_INTACT)
+
+    assert local.loss_class is by_local_logs
+    assert (loss.loss_class, loss.at_most, loss.proof) == (LossClass.UNKNOWN, None, "")
+    assert missing in loss.missing[-1]
+    assert loss.lacks == local.lacks
+
+
+def test_candidates_of_a_tiered_topic_are_compared_by_their_local_logs_all_the_same() -> None:
+    seen = replace(APART, tiered=True, history=THREE_AND_FOUR_INTACT)
+    costs = [cost_of(seen, replica, CLUSTER) for replica in seen.replicas if replica.log]
+
+    assert costs == [Cost(1, 8), Cost(0, 0), Cost(0, 0)]
 
 
 # What spoils a history

@@ -13,7 +13,7 @@ from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.render import lines, table
-from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, not_yet, to_do
+from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, not_yet, tiered, to_do
 from kafka_recovery.decision.alike import named
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -67,6 +67,7 @@ def aftermath(session: Session, incident: Incident, cluster: Object | None) -> I
     yield lines(
         *_lost(incident, outcomes.values()),
         *(line for broker, ids in found.items() for line in of_broker(broker, ids)),
+        *tiered(plans, outcomes),
         f"Decided: {decided_by(incident)}",
         _when(incident),
         words.elected(tuple(outcomes.values())),

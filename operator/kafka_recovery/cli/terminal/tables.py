@@ -12,7 +12,7 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
-from kafka_recovery.decision.afterwards import absent, not_yet, to_do
+from kafka_recovery.decision.afterwards import absent, not_yet, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import BrokerGlance, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
@@ -217,10 +217,12 @@ def is_any_absent(carried_out: Sequence[Plan], report: Report) -> bool:
 
 
 def _next_steps(carried_out: Sequence[Plan], report: Report) -> Iterator[str]:
-    found = absent(carried_out, {done.id: done for done in report.outcomes})
-    if found:
+    outcomes = {done.id: done for done in report.outcomes}
+    found, later = absent(carried_out, outcomes), tuple(tiered(carried_out, outcomes))
+    if found or later:
         yield ""
     yield from (not_yet(broker, ids) for broker, ids in found.items())
+    yield from later
     yield from (f"{number}. {step}" for number, step in enumerate(to_do(found), 1))
 
 

@@ -74,6 +74,18 @@ def test_an_approved_plan_is_executed_and_the_order_restored(
     assert "Before a broker is started that was away" not in done.stderr, "it is named"
 
 
+def test_the_end_of_a_run_says_who_is_not_to_lead_a_tiered_topic(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, tmp_path: Path
+) -> None:
+    cluster.tiered, path = True, tmp_path / "tiered.json"
+    shown = recovery("plan", "--all-offline-partitions", "--out", path)
+    done = recovery("execute", path, "--approve", digest_of(path))
+
+    assert "Tier deleted below a moved log start" in " ".join(shown.stdout.split())
+    warning = "TIERED TOPIC: do not let broker 1 lead orders-17 before you know that its log start is no later"
+    assert warning in " ".join(done.stdout.split())
+
+
 def test_a_plan_nobody_approved_is_not_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
     refused = recovery("execute", plan_file)
 

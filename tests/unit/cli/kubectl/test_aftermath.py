@@ -72,6 +72,13 @@ def test_what_might_be_lost_is_told_as_it_was_planned(incidents: Incidents, plug
     assert "When it was planned: This plan elects broker 2 on 1 partition. Kafka calls that UNCLEAN. " in told(plugin)
 
 
+def test_who_is_not_to_lead_a_tiered_topic_is_told_once_it_has_ended(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.kafka.tiered = True
+    ended(incidents)
+
+    assert "TIERED TOPIC: do not let broker 1 lead orders-17 before you know that its log start is" in told(plugin)
+
+
 def test_where_nobody_was_asked_the_rules_decided(incidents: Incidents, plugin: Plugin) -> None:
     plan = ended(incidents)
 
