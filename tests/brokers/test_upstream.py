@@ -18,9 +18,10 @@ import pytest
 from kafka.protocol.admin import CreateTopicsRequest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from testbed import metadata, topics
+from testbed import metadata, replicas, topics
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
+from testbed.tiers import tier, tiered
 from testbed.waiting import wait_until
 from testbed.wire import Connection, accept
 
@@ -34,6 +35,14 @@ BUSY_WITH = 2500
 """Replicas that a broker is told to create. Its metadata thread does nothing else for some seconds."""
 SLOW: dict[str, Any] = {"session_timeout": 8, "properties": {"replica.lag.time.max.ms": "1000"}}
 """A follower that stands still leaves the ISR by its leader's word, long before its own session ends."""
+MANY = 40
+TIERED: dict[str, str | int] = {
+    "remote_storage_enable": "true",
+    "segment_bytes": 400,
+    "local_retention_bytes": 1,
+    "file_delete_delay_ms": 0,
+}
+"""Five records fill a segment, and one that is in the tier is kept on no disk."""
 REFUSED_BY_BROKER_1 = {
     ("2", "background.threads"): "2",
     ("3", "background.threads"): "2",
@@ -194,10 +203,65 @@ def test_refused_default(release: str, say: Callable[[str], None]) -> None:
         say(f"broker 2 was elected cleanly; lost {len(lost)} of {len(told.values['orders'])} acknowledged records")
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["as it came back", "built anew"])
+@on("4.0")
+def test_tier_cut(release: str, anew: bool, tmp_path: Path, say: Callable[[str], None]) -> None:
+    """A replica that is behind is elected; the one that led begins anew at its end, leads, and the tier is cut there.
+
+    Takes half a minute: a session runs out, and 80 records are written one by one, for a batch is in one segment.
+    """
+    with RealKafka(release, properties=tiered(tmp_path)) as kafka:
+        kafka.create_topic("orders", [[1, 2]], **TIERED)
+        write_one_by_one(kafka, "first")
+        kafka.wait_for_log_ends(2, "orders", {0: MANY})
+        kafka.kill(2)
+        kafka.wait_for("orders", lambda state: state.isr == (1,))
+        write_one_by_one(kafka, "second")
+        wait_until("broker 1 deletes", lambda: begins(kafka, 1, local=True), lambda start: start > MANY)
+        kafka.kill(1)
+        kafka.wait_until_fenced(1)
+        kafka.start(2)
+        kafka.wait_until_unfenced(2)
+        kafka.wait_for("orders", lambda state: state.leader is None)
+        kafka.unclean_elect("orders", [0])
+        kafka.wait_for("orders", lambda state: state.leader == 2)
+        wait_until("its log can be read", lambda: len(kafka.consume("orders", 0)), lambda count: count == MANY)
+        held = tier(tmp_path)
+        assert max(held) > MANY
+        kafka.start(1)
+        kafka.wait_for("orders", lambda state: set(state.isr) == {1, 2})
+        assert (begins(kafka, 1), begins(kafka, 2)) == (MANY, 0)
+        if anew:
+            kafka.alter_assignment("orders", 0, [2])
+            kafka.alter_assignment("orders", 0, [2, 1])
+            kafka.wait_for("orders", lambda state: set(state.isr) == {1, 2})
+            wait_until("broker 1 begins as its leader does", lambda: begins(kafka, 1), lambda start: start == 0)
+
+        kafka.terminate(2)
+        kafka.wait_for("orders", lambda state: state.leader == 1)
+
+        if anew:
+            time.sleep(SETTLED)
+        else:
+            wait_until("the tier is cut", lambda: tier(tmp_path), lambda left: all(each >= MANY for each in left))
+        readable = len(kafka.consume("orders", 0))
+        assert readable == (MANY if anew else 0)
+        say(f"of {MANY} records that the elected leader had, {readable} are left once broker 1 leads")
+
+
 @pytest.fixture
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """A line for who runs it by `make upstream`."""
     return lambda line: print(f"\n{request.node.name}: {line}")
+
+
+def write_one_by_one(kafka: RealKafka, label: str) -> None:
+    for number in range(MANY):
+        assert kafka.produce("orders", 0, 1, f"{label}-{number}")
+
+
+def begins(kafka: RealKafka, broker: int, *, local: bool = False) -> int:
+    return replicas.log_start(kafka.address(broker), "orders", 0, local=local)
 
 
 def stop_all_but_one(kafka: RealKafka) -> None:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from jgo.maven import MavenContext
-
-from testbed.distribution import Release, cache, fetch
+from testbed.distribution import Release, fetch
 from testbed.java import Java
-from testbed.locks import locked
+from testbed.pinned import jar
 
 RELEASE = Release.named("4.0")
 """4.4.0's tools want a jar that no registry has."""
 
 DIGEST = "b29fa502a76ebe37860a642720c883e8fbefec02880030642ad5363ca72743c4"
 PATIENCE = 60.0
-
-
-def jar() -> Path:
-    """The tools' jar, from the cache or the registry; ValueError if it is not the pinned one."""
-    repository = cache() / "kafka-tools"
-    with locked(cache() / "kafka-tools.lock"):
-        context = MavenContext(repo_cache=repository, timeout=60)
-        found: Path = (
-            context.project("org.apache.kafka", "kafka-tools").at_version(RELEASE.version).artifact().resolve()
-        )
-        if hashlib.sha256(found.read_bytes()).hexdigest() != DIGEST:
-            found.unlink()
-            raise ValueError(f"{found.name} is not the pinned one")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +37,11 @@ class KafkaTools:
     def _ran(self, program: str, *words: str, given: str = "") -> str:
         java = Java(fetch(RELEASE))
         command = java.command(self.home, 256, program, *words)
-        environment = {"CLASSPATH": os.pathsep.join((java.environment["CLASSPATH"], str(jar())))}
+        environment = {
+            "CLASSPATH": os.pathsep.join(
+                (java.environment["CLASSPATH"], str(jar("kafka-tools", RELEASE.version, DIGEST)))
+            )
+        }
         done = subprocess.run(
             command, env=environment, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
         )

@@ -14,7 +14,7 @@ from kafka.record import MemoryRecords
 from testbed.wire import Connection, accept
 
 OFFSET_NOT_AVAILABLE = 78
-LATEST, EARLIEST = -1, -2
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 CONSUMER, DEBUGGER = -1, -2
 # Unlike the others it is served up to the log end, not only to that replica's high watermark.
 FUTURE_LOCAL = -3
@@ -32,6 +32,11 @@ class EpochStart:
 def log_ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
     """The log end offsets of this broker's replicas."""
     return _offsets(address, topic, partitions, LATEST, DEBUGGER)
+
+
+def log_start(address: str, topic: str, partition: int, *, local: bool = False) -> int:
+    """Where this broker's replica begins; `local`: what of it is on its own disk, not only in the remote tier."""
+    return _offsets(address, topic, [partition], EARLIEST_LOCAL if local else EARLIEST, DEBUGGER)[partition]
 
 
 def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
