@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.attesting import attested, no_longer
@@ -142,8 +142,10 @@ def _another_driver(decision: Decision, planned: Before) -> Reason:
 def _gone(fresh: Evidence, decision: Decision) -> Reason:
     missing = next((missing.reason for missing in fresh.missing if missing.id == decision.id), None)
     why = f": {missing.message}" if missing else "; it was deleted, or may no longer be described"
-    code = "PartitionGone" if missing is None or missing.code in GONE else missing.code
-    return Reason(code, f"{decision.id} is not to be seen any more{why}")
+    message = f"{decision.id} is not to be seen any more{why}"
+    if missing is not None and missing.code not in GONE:
+        return replace(missing, message=message)
+    return Reason("PartitionGone", message)
 
 
 def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:
