@@ -23,6 +23,7 @@ from kafka_recovery.kube.fleet.look_out import LookOut
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.logs import say_less_of_watches
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
@@ -175,6 +176,7 @@ class Operator:
             self._snapshots = Snapshots(self._clusters, self._metrics, export)
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        say_less_of_watches(asyncio.get_running_loop())
         connections = self._settings.connections
         info = session.found_login(settings)
         self._session = session.opened(info, connections)

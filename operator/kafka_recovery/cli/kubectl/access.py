@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -76,8 +77,8 @@ class Loop:
     def __init__(self, api: Kubernetes) -> None:
         self._api = api
 
-    async def get(self, path: str) -> Object:
-        """An object."""
+    async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
+        """An object, within the deadline of that API."""
         return self._api.get(path)
 
     async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:

@@ -56,7 +56,7 @@ LARGEST_SNAPSHOT = 128 * 1024 * 1024
 READ_AGAIN, SELDOM = 60.0, 3600.0
 """Seconds after a doubt until the log is read anew; twice as many each time, up to the second."""
 
-ASKED_WHAT_IS_COMMITTED, EACH = 20, 0.25
+ASKED_WHAT_IS_COMMITTED, EACH = 8, 0.25
 """How often, and seconds apart, a controller that has just begun to lead is asked: it knows once a majority follows."""
 
 EPOCHS_TRIED = 50

@@ -8,6 +8,7 @@ Nothing can prove that no secret is logged. What holds secrets has no repr inste
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -16,9 +17,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from kafka_recovery.formats.printable import printable
+
+_LOG = logging.getLogger(__name__)
 
 FIELDS = ("cluster", "recovery", "partition")
 """In this order in plain text. `cluster` and `recovery` are namespace/name."""
@@ -64,6 +67,21 @@ def set_up(form: LogFormat, level: str = "INFO", stream: TextIO | None = None) -
     logging.captureWarnings(True)
     for library in CHATTY:
         logging.getLogger(library).setLevel(max(least, logging.INFO))
+
+
+def say_less_of_watches(loop: asyncio.AbstractEventLoop) -> None:
+    """One line at debug level of a watch that could not be closed as the generator it is, when its loop ends.
+
+    kopf 1.45 leaves its watches to the loop's end, and one that was just giving an event raises there.
+    """
+
+    def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "asyncgen" in context:
+            _LOG.debug("%s: %s", context.get("message"), context.get("exception"))
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(tell)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, str]:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+LONG = 1.0
+"""Seconds after which the next read begins beside one that is under way: that one may hang."""
+
 Key = TypeVar("Key", bound=Hashable)
 Read = TypeVar("Read")
 
@@ -13,7 +16,8 @@ Read = TypeVar("Read")
 class SharedReads(Generic[Key, Read]):
     """One read of a key serves all who asked before it began; who asks while it is under way gets the one after it.
 
-    So nobody waits for more than two reads. What a read raises, all who asked for it get.
+    So nobody waits for more than two reads; behind one that takes long, not even for that. What a read raises, all who
+    asked for it get.
     """
 
     def __init__(self, read: Callable[[Key], Awaitable[Read]]) -> None:
@@ -31,7 +35,7 @@ class SharedReads(Generic[Key, Read]):
 
     async def _in_turn(self, key: Key) -> Read:
         if earlier := self._begun.get(key):
-            await asyncio.wait([earlier])
+            await asyncio.wait([earlier], timeout=LONG)
         self._begun[key] = task = self._next.pop(key)
         try:
             return await self._read(key)

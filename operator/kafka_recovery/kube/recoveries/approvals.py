@@ -52,7 +52,7 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     if (approval.meta.namespace, approval.recovery_name) != recovery or approval.recovery_uid != uid:
         return Reason(
             "RecoveryReplaced",
-            f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it anew",
+            f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it again",
         )
     if approval.decision is Word.REFUSE:
         return None

@@ -26,10 +26,22 @@ LONGEST_BACKSTOP = timedelta(minutes=15)
 """How long what was read of a waiting recovery is taken to hold while no watch tells of a change: one may be missed."""
 
 
+GONE_WITHIN = timedelta(minutes=4)
+"""Until it is seen that one is gone that was deleted while no watch was open: the list after that does not tell."""
+
+
 def backstop() -> timedelta:
     """A pause between the two, drawn: recoveries that began together do not all ask together."""
-    shortest, longest = SHORTEST_BACKSTOP.total_seconds(), LONGEST_BACKSTOP.total_seconds()
-    return timedelta(seconds=random.uniform(shortest, longest))
+    return _drawn(SHORTEST_BACKSTOP, LONGEST_BACKSTOP)
+
+
+def let_go() -> timedelta:
+    """A pause until it is read whether a recovery is still there, drawn as well."""
+    return _drawn(GONE_WITHIN / 2, GONE_WITHIN)
+
+
+def _drawn(shortest: timedelta, longest: timedelta) -> timedelta:
+    return timedelta(seconds=random.uniform(shortest.total_seconds(), longest.total_seconds()))
 
 
 class Pauses:

@@ -84,7 +84,7 @@ class RankedLeaders:
             digest = digest_of_canonical(canonical(policy))
             if run.policy_digest != digest:
                 said = f"run {run.name} ranked by policy {run.policy_digest[:12]}; in force is {digest[:12]}"
-                raise _Unusable("RankingOfOtherPolicy", f"{said}: rank anew{_WAY_OUT}")
+                raise _Unusable("RankingOfOtherPolicy", f"{said}: rank again{_WAY_OUT}")
             if self._run is None:
                 await self._take(run, self._ranking)
         except _Unusable as why:

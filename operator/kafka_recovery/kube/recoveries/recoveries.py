@@ -25,7 +25,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
-from kafka_recovery.kube.recoveries.pauses import backstop
+from kafka_recovery.kube.recoveries.pauses import let_go
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
@@ -173,7 +173,11 @@ class Recoveries:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
             invalid = Reason("InvalidSpec", str(wrong))
-            if key not in self._open:  # else its own run holds: it can't read it either
+            if open_ := self._open.get(key):  # its own run holds: it can't read it either
+                if raw["metadata"]["generation"] != open_.generation:
+                    open_.generation = raw["metadata"]["generation"]
+                    open_.run.wake()
+            else:
                 if key not in self._untaken or self._untaken[key].why != invalid:
                     self._drop(key)  # once: it wakes others, and those this one
                 self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
@@ -189,8 +193,9 @@ class Recoveries:
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
-            told = waits not in _SOON and self._is_told((key[0], recovery.cluster_name), waits)
-            return backstop() if told and not recovery.meta.deleting_since else AGAIN
+            ends = recovery.abort or recovery.meta.deleting_since
+            told = waits not in _SOON and self._is_told(key[0], recovery)
+            return let_go() if told and not ends else AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
@@ -204,7 +209,7 @@ class Recoveries:
         if end:
             self._drop(key)
             return None
-        return RESYNC if recovery.meta.deleting_since else backstop()
+        return RESYNC if recovery.meta.deleting_since else let_go()
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""
@@ -231,9 +236,10 @@ class Recoveries:
         open_.cluster.watcher.leave_alone(left, key[1])
         return replace(known, left=left)
 
-    def _is_told(self, cluster: Key, why: Reason) -> bool:
-        """Whether a recovery is woken when it is no longer kept from being taken up by this: a cluster of ours."""
-        return why.code == _MISMATCH or isinstance(self._clusters.get(cluster), Reason)
+    def _is_told(self, namespace: str, recovery: PartitionRecovery) -> bool:
+        """Whether a recovery that is not taken up is woken when that may change: by its cluster, or its spec."""
+        cluster = self._clusters.get((namespace, recovery.cluster_name))
+        return isinstance(cluster, Reason) or recovery.cluster_id != cluster.spec.cluster_id
 
     def _not_taken(self, key: Key, untaken: _Untaken) -> None:
         self._untaken[key] = untaken

@@ -163,7 +163,7 @@ class RecoveryRun:
                 self._met(trouble)
             except Exception:  # noqa: BLE001 - a defect in one recovery must neither end nor hide it
                 at_once = False
-                _LOG.exception("the recovery met an error of our own")
+                _LOG.exception("the recovery met an internal error")
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
             if not self._is_over() and not at_once:
                 await self._a_while()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -12,8 +12,10 @@ from typing import Protocol
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.shared import SharedReads
-from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.objects import SOON, Key
 from kafka_recovery.recovery.supervision import Authority
+
+_LOG = logging.getLogger(__name__)
 
 HOUSE = "kafka-recovery-operator"
 """The name of the operator's own ConfigMap, whose key `suspend` stops everything, unless it was given another one."""
@@ -46,15 +48,19 @@ class KnownHouse:
     async def keep_up(self) -> None:
         """Read it for ever; while that can't be, what was read before is the last."""
         while True:
-            with suppress(ApiError):
+            try:
                 await self()
+            except ApiError as error:
+                _LOG.debug("the operator's ConfigMap can't be read: %s", error)
+            except Exception:  # noqa: BLE001 - a defect here must not end the process that recovers partitions
+                _LOG.exception("reading the operator's ConfigMap met an internal error")
             await asyncio.sleep(EVERY.total_seconds())
 
 
 class Reads(Protocol):
     """All of the API that is needed for that."""
 
-    async def get(self, path: str) -> Object:
+    async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         """An object."""
         ...
 
@@ -67,7 +73,7 @@ def house_path(key: Key) -> str:
 async def read_house(api: Reads, key: Key, authority: Authority) -> House:
     """What the operator's own ConfigMap says now; `authority` is what it was started with. Raises ApiError."""
     try:
-        data = (await api.get(house_path(key))).get("data") or {}
+        data = (await api.get(house_path(key), deadline=SOON)).get("data") or {}
     except NotFound:
         return House(authority)
     if str(data.get("suspend", "false")).lower() in ("", "false"):

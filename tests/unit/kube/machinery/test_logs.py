@@ -6,14 +6,14 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_recovery.cluster.security import Mechanism, Password, Protocol, Sasl, Security, Store, StoreKind, Tls
-from kafka_recovery.kube.machinery.logs import LogFormat, about, set_up
+from kafka_recovery.kube.machinery.logs import LogFormat, about, say_less_of_watches, set_up
 from kafka_recovery.kube.process.session import ServiceAccountToken
 
 LOG = logging.getLogger("kafka_recovery.kube.somewhere")
@@ -184,3 +184,26 @@ def test_who_holds_a_secret_does_not_show_it(holder: str, form: LogFormat, tmp_p
 
     assert stream.getvalue()
     assert SECRET not in stream.getvalue()
+
+
+def test_a_watch_that_can_not_be_closed_at_the_end_is_no_error_and_all_else_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def watch() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            raise RuntimeError("it was giving an event")
+
+    async def ends_in_the_middle() -> None:
+        say_less_of_watches(asyncio.get_running_loop())
+        stream = watch()
+        await anext(stream)
+        kept.append(stream)
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        await asyncio.sleep(0)
+
+    kept: list[AsyncIterator[int]] = []
+    asyncio.run(ends_in_the_middle())
+
+    assert [type(each.exc_info[1]) for each in caplog.records if each.exc_info] == [ZeroDivisionError]

@@ -92,3 +92,21 @@ async def test_a_read_that_fails_fails_for_all_who_asked_and_for_nobody_after_th
 
     assert [type(each) for each in failed] == [ConnectionError] * 2
     assert await shelf.ask() == 0
+
+
+@taking_no_time
+async def test_nobody_waits_for_a_read_that_hangs_but_who_asked_for_it() -> None:
+    reads: list[str] = []
+
+    async def read(key: str) -> int:
+        reads.append(key)
+        await asyncio.sleep(3600 if len(reads) == 1 else 0)
+        return len(reads)
+
+    shared: SharedReads[str, int] = SharedReads(read)
+    hangs = asyncio.get_running_loop().create_task(shared("a"))
+    await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(2):
+        assert [await shared("a"), await shared("a")] == [2, 3]
+    hangs.cancel()

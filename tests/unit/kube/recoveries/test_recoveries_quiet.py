@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,10 +12,11 @@ import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK, SHORTEST_BACKSTOP
+from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.recoveries import RESYNC
+from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
-from unit.kube.journal.journals import NAME
+from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
 from unit.virtual import taking_no_time
@@ -61,7 +63,7 @@ async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
 
 @pytest.mark.parametrize("why", [for_approval, suspended, not_open, for_another_kafka])
 @taking_no_time
-async def test_many_that_wait_ask_for_nothing_while_nothing_changes(
+async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothing_changes(
     asking_office: Office, why: Callable[[Office], str]
 ) -> None:
     await many_that_wait(asking_office, why)
@@ -69,7 +71,10 @@ async def test_many_that_wait_ask_for_nothing_while_nothing_changes(
     asking_office.api.writes.clear()
     await asyncio.sleep((SHORTEST_BACKSTOP - 2 * LOOK).total_seconds())
 
-    assert (asking_office.api.reads, asking_office.api.writes) == ([], [])
+    assert asking_office.api.writes == []
+    own = {RECOVERIES.path(NAMESPACE, name) for name in NAMES}
+    assert [read for read in asking_office.api.reads if read not in own] == []
+    assert max(Counter(asking_office.api.reads).values()) <= 10
 
 
 @taking_no_time
@@ -96,7 +101,7 @@ async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody
     await many_that_wait(asking_office, not_open)
     asking_office.clusters.known[PROD] = Reason("SecretInvalid", "Secret ca has no key ca.crt")
 
-    await asking_office.until("SecretInvalid", NAMES[0], within=(LONGEST_BACKSTOP + LOOK).total_seconds())
+    await asking_office.until("SecretInvalid", NAMES[0], within=(GONE_WITHIN + LOOK).total_seconds())
 
 
 @taking_no_time
@@ -108,6 +113,53 @@ async def test_one_that_is_deleted_while_it_waits_is_let_go_of_at_once(asking_of
     await asyncio.sleep(5)
 
     assert list(asking_office.all.claims(PROD)) == []
+
+
+@taking_no_time
+async def test_one_that_was_deleted_while_no_watch_was_open_is_let_go_of_within_minutes(
+    asking_office: Office,
+) -> None:
+    """A watch that was broken off begins with a list, which does not tell what is gone."""
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.remove(RECOVERIES, NAME)
+    await asyncio.sleep((GONE_WITHIN + LOOK).total_seconds())
+
+    assert list(asking_office.all.claims(PROD)) == []
+
+
+@taking_no_time
+async def test_one_that_is_aborted_without_its_cluster_ends_soon_also_if_its_journal_could_not_be_written(
+    asking_office: Office,
+) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    await asking_office.all.stop()
+    asking_office.api.objects.pop(CLUSTERS.path(*PROD))
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    again = Office(asking_office.world, asking_office.api)
+    refused: list[str] = []
+
+    def refuses_twice(what: str) -> bool:
+        refused.extend([what] if what.startswith(("patch", "delete")) and "recoveryrecords" in what else [])
+        return what in refused[:2] and len(refused) <= 2
+
+    again.api.refusing = refuses_twice
+    again.see()
+    await asyncio.sleep(30)
+
+    assert again.status().get("outcome") == "Aborted"
+
+
+@taking_no_time
+async def test_a_spec_that_can_not_be_read_any_more_wakes_the_run_that_waits(asking_office: Office) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.change(RECOVERIES, NAME, suspend="yes")
+    asking_office.see()
+    await asyncio.sleep(60)
+
+    assert asking_office.all._open[KEY].run.progress.phase is not Phase.AWAITING_APPROVAL
 
 
 @taking_no_time

@@ -13,9 +13,10 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
+from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, unowned
@@ -155,6 +156,24 @@ async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(aut
 
     assert await going.end(within=16) is End.RECOVERED
     assert not keeping_up.done()
+
+
+@taking_no_time
+async def test_a_defect_in_reading_the_operators_config_map_ends_nothing() -> None:
+    now = House(Authority.APPROVE)
+    found: list[House | Exception] = [RuntimeError("a defect"), ApiError(500, "InternalError", "no"), now]
+
+    async def read() -> House:
+        if isinstance(next_one := found.pop(0), Exception):
+            raise next_one
+        return next_one
+
+    house = KnownHouse(read)
+    keeping_up = asyncio.get_running_loop().create_task(house.keep_up())
+    await asyncio.sleep(11)
+
+    assert (house.last, keeping_up.done()) == (now, False)
+    keeping_up.cancel()
 
 
 def suspended(operated: Operated) -> None:
