@@ -71,7 +71,7 @@ def _told(kind: _Writes, found: Sequence[_After], where: str) -> str:
         )
     if kind is _Writes.FAIL_AT_FIRST:
         in_sync = f"{least} replicas are in sync (min.insync.replicas)"
-        return f"Writes with acks=all fail{where} until {in_sync}; {up} are up."
+        return f"Writes with acks=all work{where} once {in_sync}; {up} are up."
     if kind is _Writes.WORK:
         return f"Writes with acks=all can work at once{where}: min.insync.replicas is 1."
     return f"Whether writes with acks=all can work is not known{where}: min.insync.replicas could not be read."

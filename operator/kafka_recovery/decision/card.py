@@ -218,8 +218,8 @@ def _if_approved(elections: Elections, cluster: ClusterState) -> Iterator[Questi
     asked = all(decision.needs_approval for decision, _ in elections)
     if silent := _silent(elections):
         one = len(silent) == 1
-        are, disks = ("is dead, and stays", "its disk is") if one else ("are dead, and stay", "their disks are")
-        sure = f"make sure {_brokers(silent)} {are} so until {disks} copied: silent is not dead."
+        are, disks = ("is off, and stays", "its disk is") if one else ("are off, and stay", "their disks are")
+        sure = f"see that {_brokers(silent)} {are} off until {disks} copied: silent is not dead."
         yield Question("Before you approve:" if asked else "Before this plan elects anybody:", (("", sure),))
     if after := tuple(after_election(elections, cluster)):
         yield Question("After the election:", tuple(("", each) for each in after))

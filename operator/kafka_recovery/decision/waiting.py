@@ -17,6 +17,7 @@ from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import (
     RAISED,
     away,
+    before_consent,
     elected_by_kafka,
     has_failed_disk,
     listed_brokers,
@@ -26,6 +27,9 @@ from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Repl
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
+
+_APPROVE = "approve this plan"
+_COPIED = "first copy the directories that may hold more than the new leader, then "
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
@@ -63,12 +67,16 @@ def elect_or_wait(plan: Plan) -> Choice:
     waiting = [each for each in leaderless if each.id not in proven]
     led = [each for each in plan.evidence.partitions if each.leader is not None]
     otherwise = _otherwise(plan)
+    copied = _COPIED if otherwise == _APPROVE and any(before_consent(plan)) else ""
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     stopped_first = _stop_first(leaderless, plan.evidence.cluster)
     lost = attested_lost(plan.evidence.cluster)
     return Choice(
         (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
-        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise, led, lost)),
+        (
+            *_reconnect_first(waiting, plan.evidence.cluster, otherwise),
+            *_start_first(waiting, copied + otherwise, led, lost),
+        ),
         tuple(_never(leaderless)),
     )
 
@@ -83,7 +91,7 @@ def _otherwise(plan: Plan) -> str:
     leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
     if any(leader is not None and is_empty(leader.log) for leader in leaders):
         return "see whether any other copy can be had, and plan again; approve this plan only if there is none"
-    return "approve this plan"
+    return _APPROVE
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
@@ -156,38 +164,39 @@ def _start_first(
     saved = _saved_first(first, led)
     elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}."
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
-    no = f"{_next(others, otherwise, also)}. Nothing of broker {first} can be waited for."
-    unknown = ("Nobody can say yet", "find it out before anybody else is elected.")
+    no = f"{_next(others, otherwise, also)}."
+    nothing = "start nothing, approve nothing" if otherwise else "start nothing"
+    unknown = ("Nobody knows yet", f"{nothing}: look at that disk first.")
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
             (
+                unknown,
                 (
                     "Yes",
                     f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
                     f"{elected}",
                 ),
-                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(saved)),
+                ("Yes, but files were lost or repaired on it, or may have been", _crashed(saved)),
                 ("No, it is lost", no),
-                unknown,
             ),
         )
         return
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
+            unknown,
             ("Yes, its host did not crash", f"{saved}start it, wait. {elected}"),
             (f"Yes, but {_DOUBTS}", _crashed(saved)),
             ("Its machine is dead, its disk whole", _ELSEWHERE),
             ("It runs, but can't be reached", _unreached(otherwise)),
             ("No, its disk is lost", no),
-            unknown,
         ),
     )
 
 
 _ELSEWHERE = "copy first as above, then start it with that disk on another machine."
-_DOUBTS = "its host crashed, its volume was detached by force or set back, or nobody knows"
+_DOUBTS = "its host crashed or may have, or its volume was detached by force or set back"
 
 
 def _unreached(otherwise: str) -> str:

@@ -35,7 +35,7 @@ def told(*minima: int | None, brokers: Iterable[Broker] = THREE, third: Held = N
     return " ".join(at_the_prompt(plan))
 
 
-FAIL = "Writes with acks=all fail until 2 replicas are in sync (min.insync.replicas); 2 are up."
+FAIL = "Writes with acks=all work once 2 replicas are in sync (min.insync.replicas); 2 are up."
 DOWN = (
     "Writes with acks=all STAY DOWN until more replicas are up: min.insync.replicas is 2, and 1 is up. Reads and "
     "acks=1 can work."
@@ -70,6 +70,6 @@ def test_partitions_that_differ_are_counted_the_worst_first() -> None:
     assert (
         "After the election: Writes with acks=all STAY DOWN on 1 partition until more replicas are up: "
         "min.insync.replicas is 3, and 2 are up. Reads and acks=1 can work. "
-        "Writes with acks=all fail on 2 partitions until 2 replicas are in sync (min.insync.replicas); 2 are up. "
+        "Writes with acks=all work on 2 partitions once 2 replicas are in sync (min.insync.replicas); 2 are up. "
         "Writes with acks=all can work at once on 1 partition: min.insync.replicas is 1."
     ) in told(2, 3, 1, 2)
