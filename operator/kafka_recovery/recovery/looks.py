@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_recovery.domain.election import Gone, Leadership, Sighting
+from kafka_recovery.domain.election import Gone, Leadership, Sighting, Unseen
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, not_seen, topic_gone
 from kafka_recovery.recovery.partition_run import Ending, Led, LedMeanwhile, NotLed, PartitionRun, State, counts
@@ -48,13 +49,19 @@ def see_who_led_meanwhile(run: PartitionRun, look: Sighting | None) -> None:
     """What a look shows of an election that the controller refused, or had no need to hold.
 
     A broker that loses its way to the controller sends a request once more (`NodeToControllerChannelManager`): the
-    first one may have elected, and the answer to the second one does not tell.
+    first one may have elected, and the answer to the second one does not tell. Where the look does not tell either, it
+    is looked at again.
     """
     if run.state is not State.LEADERLESS or run.held or not run.sent:
         return
-    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
-    if seen is not None and _may_be_ours(run, seen):
-        run.apply(LedMeanwhile(leader_died(run.decision, seen) if seen.leader is None else None))
+    if look is None or isinstance(look, Unseen):
+        run.apply(LedMeanwhile(look.reason if look else not_seen(run), Ending.UNKNOWN))
+    elif isinstance(look, Leadership) and look.topic_id == run.decision.topic_id and _may_be_ours(run, look):
+        if look.leader is not None:
+            run.apply(LedMeanwhile(None, Ending.AGAIN))
+        else:
+            ending = Ending.UNKNOWN if _others(run).issuperset(look.isr) else Ending.AGAIN
+            run.apply(LedMeanwhile(leader_died(run.decision, look), ending))
 
 
 def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
@@ -64,10 +71,15 @@ def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
     alone in the ISR. With an ELR the ISR is empty once that one is gone, and nothing tells who it was.
     """
     since = look.leader_epoch - run.decision.leader_epoch
-    members = run.clean_members - {run.decision.leader}
+    members = _others(run)
     if look.leader is not None:
         return since > 1 or (since == 1 and look.leader not in members)
     return since > 2 or (since == 2 and not (look.isr and members.issuperset(look.isr)))
+
+
+def _others(run: PartitionRun) -> frozenset[BrokerId]:
+    """Who may come back and lead without any election of ours."""
+    return run.clean_members - {run.decision.leader}
 
 
 def see_what_came(run: PartitionRun, look: Sighting | None) -> bool:

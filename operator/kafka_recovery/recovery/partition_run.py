@@ -49,7 +49,7 @@ class Ending(StrEnum):
     FAILED = "Failed"
     """An election was held and did not verify."""
     UNKNOWN = "Unknown"
-    """An election was held, and nobody can tell what came of it."""
+    """An election was held, or may have been, and nobody can tell what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,7 @@ class LedMeanwhile:
     """Its election may have been held before the controller's answer said no. `why`: what came of it, if known."""
 
     why: Reason | None
+    ending: Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,8 @@ class PartitionRun:
                 self.lead, self.why, self.ending = lead, None, None
                 if self.verified is None and is_as_planned(lead, self.decision):
                     self.verified = lead
-            case LedMeanwhile(why):
-                self.held, self.why, self.ending = True, why or self.why, Ending.AGAIN
+            case LedMeanwhile(why, ending):
+                self.held, self.why, self.ending = True, why or self.why, ending
             case OrderRead(sighting, answer):
                 self.unrestored = answer.reason if answer and step.target is State.ALTERED else None
                 self.look = sighting if isinstance(sighting, Leadership) else None

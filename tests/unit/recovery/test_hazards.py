@@ -16,11 +16,10 @@ from kafka_recovery.domain.election import (
     ElectionRequest,
     Gone,
     Leadership,
-    Relay,
     Scope,
     Sighting,
 )
-from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval, Limits
 from kafka_recovery.domain.reason import Reason
@@ -442,71 +441,6 @@ async def test_an_assignment_that_somebody_changes_while_the_engine_stands_still
     assert report[ORDERS].order_restored
     assert world.kafka.partitions[ORDERS].assignment == theirs
     assert await world.open_runs() == []
-
-
-@pytest.mark.parametrize("told", [Answer.CHANGED, Answer.REFUSED, Answer.NOT_NEEDED])
-@pytest.mark.parametrize(
-    ("led_by", "elr", "sent", "outcome"),
-    [
-        pytest.param(2, None, True, Outcome.FAILED, id="by the designated one"),
-        pytest.param(2, None, False, Outcome.REFUSED, id="by the designated one, and nothing was sent"),
-        pytest.param(1, None, True, Outcome.REFUSED, id="by a member of the ISR, which is what is left of it"),
-        pytest.param(2, (1,), True, Outcome.FAILED, id="by somebody, whom an empty ISR does not tell"),
-        pytest.param(None, None, True, Outcome.REFUSED, id="by nobody"),
-    ],
-)
-async def test_what_may_have_been_elected_before_the_controller_said_no_is_not_called_refused(
-    world: World, told: Answer, led_by: int | None, elr: tuple[int, ...] | None, *, sent: bool, outcome: Outcome
-) -> None:
-    """A broker that loses its way to the controller sends a request again: by then the first one's leader is dead."""
-
-    def elect_and_lose_it() -> None:
-        world.kafka.denied[ORDERS] = told
-        world.kafka.nodes[2].alive = False
-        if led_by is not None:
-            world.kafka.nodes[led_by].alive = False
-            world.kafka.elect_uncleanly(ORDERS, led_by)
-            world.kafka.fence(led_by)
-        world.kafka.fence(2)
-        if elr:
-            world.kafka.partitions[ORDERS].isr = ()
-
-    world.offline({3: 15, 2: 27}, elr=elr)
-    world.kafka.relay = Relay(BrokerId(3), "kafka-3", 9092) if sent else None
-    plan = await world.plan()
-    world.before("elect", elect_and_lose_it)
-
-    report = await world.execute(plan)
-
-    assert report[ORDERS].outcome is outcome
-    assert outcome is Outcome.REFUSED or code(report) == "LeaderDied"
-    assert world.kept_its_promises()
-
-
-@pytest.mark.parametrize(
-    ("leads", "told", "outcome"),
-    [
-        (2, Answer.CHANGED, Outcome.RECOVERED),
-        (2, Answer.REFUSED, Outcome.RECOVERED),
-        (1, Answer.CHANGED, Outcome.RECOVERED_CLEANLY),
-    ],
-)
-async def test_who_leads_though_the_controller_said_no_is_ours_unless_a_member_of_the_isr_came_back(
-    world: World, leads: int, told: Answer, outcome: Outcome
-) -> None:
-    def elect_and_refuse() -> None:
-        world.kafka.denied[ORDERS] = told
-        world.kafka.nodes[leads].alive, world.kafka.nodes[leads].fenced = True, False
-        world.kafka.elect_uncleanly(ORDERS, leads)
-
-    world.offline({3: 15, 2: 27})
-    world.kafka.relay = Relay(BrokerId(3), "kafka-3", 9092)
-    world.before("elect", elect_and_refuse)
-
-    report = await world.recover()
-
-    assert (report[ORDERS].outcome, report[ORDERS].leader) == (outcome, leads)
-    assert world.kept_its_promises()
 
 
 async def test_an_assignment_that_somebody_changes_after_the_election_is_left_alone(world: World) -> None:

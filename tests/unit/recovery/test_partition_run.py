@@ -92,7 +92,7 @@ EVENTS: dict[str, Event] = {
     "led in the plan's epoch": Led(lead(EPOCH)),
     "led in an older epoch": Led(lead(EPOCH - 1)),
     "not led": NotLed(WHY, Ending.AGAIN),
-    "led meanwhile": LedMeanwhile(WHY),
+    "led meanwhile": LedMeanwhile(WHY, Ending.AGAIN),
     "order read back": OrderRead(seen(), ACCEPTED),
     "order read, restoring never asked for": OrderRead(seen(), None),
     "order read, restoring refused": OrderRead(seen(), ElectionAnswer(Answer.CHANGED)),
@@ -195,16 +195,17 @@ def test_an_election_that_was_not_held_is_not_said_to_be(answer: Answer) -> None
     assert not elected.held
 
 
+@pytest.mark.parametrize("ending", [Ending.AGAIN, Ending.UNKNOWN])
 @pytest.mark.parametrize("answer", [Answer.CHANGED, Answer.REFUSED])
-def test_what_reached_the_controller_may_have_been_held_before_it_was_refused(answer: Answer) -> None:
+def test_what_reached_the_controller_may_have_been_held_before_it_was_refused(answer: Answer, ending: Ending) -> None:
     elected = run(State.DESIGNATED)
     elected.apply(Answered(ElectionAnswer(answer, relay=RELAY)))
     refused = replace(elected)
-    elected.apply(LedMeanwhile(WHY))
+    elected.apply(LedMeanwhile(WHY, ending))
 
     assert not refused.held
     assert elected.held
-    assert (elected.state, elected.ending, elected.why) == (State.LEADERLESS, Ending.AGAIN, WHY)
+    assert (elected.state, elected.ending, elected.why) == (State.LEADERLESS, ending, WHY)
 
 
 @pytest.mark.parametrize(("answer", "ending"), [(Answer.REFUSED, Ending.REFUSED), (Answer.CHANGED, Ending.AGAIN)])
@@ -278,7 +279,7 @@ events = st.one_of(
     st.just(DoubtOver()),
     st.builds(lambda epoch, broker: Led(lead(epoch, broker)), epochs, st.sampled_from([1, 2, 3])),
     st.builds(NotLed, st.just(WHY), endings),
-    st.just(LedMeanwhile(WHY)),
+    st.builds(LedMeanwhile, st.just(WHY), st.sampled_from([Ending.AGAIN, Ending.UNKNOWN])),
     st.builds(OrderRead, sightings, st.one_of(st.none(), answers)),
 )
 

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.election import Answer, Relay
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
@@ -48,6 +50,42 @@ def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
     assert in_no_time(Going.to_its_end(automatic.process())) is End.NOTHING_TO_RECOVER
+
+
+@taking_no_time
+async def test_where_nobody_knows_who_led_meanwhile_the_operator_looks_again_and_asks_for_a_new_plan(
+    by_hand: Operated,
+) -> None:
+    """A member came back, so no election was needed, and was gone at once. An empty ISR does not tell who it was."""
+    kafka = by_hand.world.kafka
+    kafka.relay = Relay(BrokerId(3), "kafka-3", 9092)
+    by_hand.world.offline(elr=(1,))
+
+    def comes() -> None:
+        kafka.nodes[1].alive, kafka.nodes[1].fenced = True, False
+        kafka.denied[ORDERS] = Answer.NOT_NEEDED
+        kafka.elect_uncleanly(ORDERS, 1)
+
+    def goes() -> None:
+        kafka.denied.clear()
+        kafka.nodes[1].alive = False
+        kafka.fence(1)
+        kafka.partitions[ORDERS].isr = ()
+
+    by_hand.world.before("elect", comes)
+    by_hand.world.after("elect", goes)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    first = going.digest
+    await going.killed()
+    by_hand.api.approve(first)
+    going = Going(by_hand.process(shown=first))
+    await going.until(Phase.AWAITING_APPROVAL)
+    by_hand.api.approve(going.digest)
+    going.run.wake()
+
+    assert (await going.end(), by_hand.world.leader()) == (End.RECOVERED, 2)
+    assert going.digest != first
+    assert by_hand.world.kept_its_promises()
 
 
 # What an earlier process left
