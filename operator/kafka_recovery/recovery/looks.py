@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kafka_recovery.domain.election import Gone, Leadership, Sighting, Unseen
-from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, not_seen, topic_gone
 from kafka_recovery.recovery.partition_run import Ending, Led, LedMeanwhile, NotLed, PartitionRun, State, counts
@@ -60,8 +59,8 @@ def see_who_led_meanwhile(run: PartitionRun, look: Sighting | None) -> None:
         if look.leader is not None:
             run.apply(LedMeanwhile(None, Ending.AGAIN))
         else:
-            ending = Ending.UNKNOWN if _others(run).issuperset(look.isr) else Ending.AGAIN
-            run.apply(LedMeanwhile(leader_died(run.decision, look), ending))
+            told = look.leader_epoch == run.decision.leader_epoch + 2 and look.isr  # the one in the ISR
+            run.apply(LedMeanwhile(leader_died(run.decision, look), Ending.AGAIN if told else Ending.UNKNOWN))
 
 
 def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
@@ -71,15 +70,10 @@ def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
     alone in the ISR. With an ELR the ISR is empty once that one is gone, and nothing tells who it was.
     """
     since = look.leader_epoch - run.decision.leader_epoch
-    members = _others(run)
+    members = run.clean_members - {run.decision.leader}
     if look.leader is not None:
         return since > 1 or (since == 1 and look.leader not in members)
     return since > 2 or (since == 2 and not (look.isr and members.issuperset(look.isr)))
-
-
-def _others(run: PartitionRun) -> frozenset[BrokerId]:
-    """Who may come back and lead without any election of ours."""
-    return run.clean_members - {run.decision.leader}
 
 
 def see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
