@@ -233,7 +233,7 @@ def awaited() -> Known:
 def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
     told = status_of(awaited(), 1, {}, NOON)["plan"]["waiting"]
 
-    assert told.startswith("Can broker 1 be started with its own, intact disk? Yes, its host did not crash: start it")
+    assert told.startswith("Can broker 1 be started with its own, intact disk? Nobody knows yet: start nothing")
     assert "NEVER start a broker of these partitions on an empty or replaced disk" in told
 
 
