@@ -237,10 +237,13 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
 
 
 def _taken_over(story: Chronicle, said: Concluded) -> BrokerId | None:
-    """Whom the last plan of another process designated, in the same journal, where this one elected nobody itself."""
+    """Whom the last plan designated, in the same journal, where this process elected nobody itself.
+
+    Somebody else may have that one elected before the plan's first wave is begun.
+    """
     if any(asked.process == said.process for asked in story.requests("elect")):
         return None
-    kept = [k for k in story.kept if k.machine == said.machine and k.process != said.process and k.at <= said.at]
+    kept = [k for k in story.kept if k.machine == said.machine and k.at <= said.at]
     plans = [story.plan(k.digest).elections.get(said.outcome.id) for k in kept if k.name == "plan.json"]
     return next((decision.leader for decision in reversed(plans) if decision is not None), None)
 
