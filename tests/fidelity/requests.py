@@ -13,20 +13,17 @@ from kafka.protocol.admin import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.default_records import DefaultRecordBatch
 
 from fidelity.script import OBSERVER, TOPIC
 from kafka_recovery.simulator.model.errors import Error
+from testbed.replicas import CONSUMER, DEBUGGER, EARLIEST, FUTURE_LOCAL, LATEST, NO_EPOCH, fetch_request
 from testbed.wire import accept
 
 DEADLINE_MS = 20_000
-LATEST, CONSUMER, DEBUGGER = -1, -1, -2
-EARLIEST = -2
-# Unlike the others it is served up to the log end, not only to that replica's high watermark.
-FUTURE_LOCAL = -3
 BEYOND_ANY_END = 2**63 - 1
 
 
@@ -52,8 +49,8 @@ class Requests(ABC):
         _, at, _ = self._offsets(broker, EARLIEST, -1, DEBUGGER)
         held: list[str] = []
         while batches := self._batches(broker, at):
-            held += batches
-            at = int(batches[-1].split("-")[1].split()[0]) + 1
+            held += [f"{b.base_offset}-{b.last_offset} epoch {b.leader_epoch} write {_writes(b)}" for b in batches]
+            at = batches[-1].last_offset + 1
         return held
 
     def reassignment(self) -> tuple[list[int], list[int]]:
@@ -104,41 +101,18 @@ class Requests(ABC):
             return f"{epoch}: {_named(told.error_code)}"
         return f"{epoch}: {told.diverging_epoch.epoch} ends at {told.diverging_epoch.end_offset}"
 
-    def _batches(self, broker: int, offset: int) -> list[str]:
+    def _batches(self, broker: int, offset: int) -> list[DefaultRecordBatch]:
         """Some of a replica's batches from there on; none: it ends there."""
-        told = self._fetch(broker, offset, -1, FUTURE_LOCAL)
+        told = self._fetch(broker, offset, NO_EPOCH, FUTURE_LOCAL)
         accept(f"Fetch of {self.topic} at broker {broker}", told.error_code)
-        records, found = MemoryRecords(bytes(told.records or b"")), []
+        records = MemoryRecords(bytes(told.records or b""))
+        found: list[DefaultRecordBatch] = []
         while records.has_next():
-            batch = records.next_batch()
-            assert isinstance(batch, DefaultRecordBatch)
-            writes = ",".join(sorted({bytes(record.value or b"").decode() for record in batch}))
-            found.append(f"{batch.base_offset}-{batch.last_offset} epoch {batch.leader_epoch} write {writes}")
+            found.append(records.next_batch())
         return found
 
     def _fetch(self, broker: int, offset: int, last_epoch: int, replica: int) -> Any:
-        kind = FetchRequest.FetchTopic
-        wanted = kind.FetchPartition(
-            partition=0,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=last_epoch,
-            log_start_offset=-1,
-            partition_max_bytes=1 << 20,
-        )
-        request = FetchRequest(
-            replica_state=FetchRequest.ReplicaState(replica_id=replica, replica_epoch=-1),
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 20,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[kind(topic_id=self.topic_id(), partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",
-        )
-        answer = self.ask(broker, request, 16)
+        answer = self.ask(broker, fetch_request(self.topic_id(), 0, offset, replica, last_epoch), 16)
         accept("Fetch", answer.error_code)
         return answer.responses[0].partitions[0]
 
@@ -163,6 +137,11 @@ class Requests(ABC):
         answer = self.ask(OBSERVER, request, 1 if same_count else 0)
         accept("AlterPartitionReassignments", answer.error_code)
         return _named(answer.responses[0].partitions[0].error_code)
+
+
+def _writes(batch: DefaultRecordBatch) -> str:
+    """Which writes its records are of."""
+    return ",".join(sorted({bytes(record.value or b"").decode() for record in batch}))
 
 
 def _named(code: int) -> str:

@@ -98,18 +98,17 @@ def _list_offsets(address: str, topic: str, partitions: Iterable[int], timestamp
         return broker.ask(request, 9).topics[0].partitions
 
 
-def _fetch(
-    broker: Connection, topic: str, topic_id: uuid.UUID, partition: int, position: int, reader: int
-) -> list[tuple[int, str | None]]:
+def fetch_request(topic_id: uuid.UUID, partition: int, position: int, reader: int, last_epoch: int = NO_EPOCH) -> Any:
+    """A Fetch without a session, answered at once; `reader`: the replica id, `last_epoch`: of the record before."""
     wanted = FetchRequest.FetchTopic.FetchPartition(
         partition=partition,
         current_leader_epoch=NO_EPOCH,
         fetch_offset=position,
-        last_fetched_epoch=NO_EPOCH,
+        last_fetched_epoch=last_epoch,
         log_start_offset=-1,
         partition_max_bytes=1 << 20,
     )
-    request = FetchRequest(
+    return FetchRequest(
         replica_state=FetchRequest.ReplicaState(replica_id=reader, replica_epoch=-1),
         max_wait_ms=0,
         min_bytes=0,
@@ -121,8 +120,13 @@ def _fetch(
         forgotten_topics_data=[],
         rack_id="",
     )
+
+
+def _fetch(
+    broker: Connection, topic: str, topic_id: uuid.UUID, partition: int, position: int, reader: int
+) -> list[tuple[int, str | None]]:
     # 15 moved the replica id into ReplicaState; 17 is in every release used here.
-    answer = broker.ask(request, 17)
+    answer = broker.ask(fetch_request(topic_id, partition, position, reader), 17)
     accept("Fetch", answer.error_code)
     told = answer.responses[0].partitions[0]
     accept(f"Fetch of {topic}-{partition}", told.error_code)

@@ -35,7 +35,7 @@ def backstop() -> timedelta:
     return _drawn(SHORTEST_BACKSTOP, LONGEST_BACKSTOP)
 
 
-def let_go() -> timedelta:
+def presence_pause() -> timedelta:
     """A pause until it is read whether a recovery is still there, drawn as well."""
     return _drawn(GONE_WITHIN / 2, GONE_WITHIN)
 

@@ -25,7 +25,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
-from kafka_recovery.kube.recoveries.pauses import let_go
+from kafka_recovery.kube.recoveries.pauses import presence_pause
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
@@ -195,7 +195,7 @@ class Recoveries:
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
             told = waits not in _SOON and self._is_told(key[0], recovery)
-            return let_go() if told and not ends else AGAIN
+            return presence_pause() if told and not ends else AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
@@ -209,7 +209,7 @@ class Recoveries:
         if end:
             self._drop(key)
             return None
-        return RESYNC if recovery.meta.deleting_since else let_go()
+        return RESYNC if recovery.meta.deleting_since else presence_pause()
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""
