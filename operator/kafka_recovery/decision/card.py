@@ -14,7 +14,7 @@ from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import attested_lost, told
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
-from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk
+from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -23,7 +23,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 
 _NAMED = 4
-"""So many brokers are named in a sentence; the others are counted."""
+"""So many leaders are named in a sentence; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _elects(elections: Elections) -> Iterator[str]:
 
 def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
     """What a person gives up who named a leader that the candidate order would not have chosen."""
-    better = _brokers(sorted({decision.ranking[0] for decision in decisions}), "or")
+    better = named_brokers(sorted({decision.ranking[0] for decision in decisions}), "or")
     lacking = [
         lack.records
         for each in decisions
@@ -205,8 +205,12 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId]) -> Iterator[
         if copy is not None and is_empty(copy.log):
             empty.setdefault(copy.broker, []).append(partition)
     for leader, found in sorted(empty.items()):
-        others = _brokers(sorted({broker for partition in found for broker in away(partition)} - lost), "or")
-        better = f" See first whether {others} can be started with its own disk, and plan again." if others else ""
+        others = sorted({broker for partition in found for broker in away(partition)} - lost)
+        better = (
+            f" See first whether {named_brokers(others, 'or')} can be started with its own disk, and plan again."
+            if others
+            else ""
+        )
         yield (
             f"EMPTY: broker {leader}, which this plan elects, holds no record of "
             f"{named([partition.id for partition in found])}. Once it leads, every other replica deletes ALL that it "
@@ -217,9 +221,9 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId]) -> Iterator[
 def _if_approved(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
     asked = all(decision.needs_approval for decision, _ in elections)
     if silent := _silent(elections):
-        one = len(silent) == 1
-        are, disks = ("is off, and stays", "its disk is") if one else ("are off, and stay", "their disks are")
-        sure = f"see that {_brokers(silent)} {are} off until {disks} copied: silent is not dead."
+        are, stay = ("is", "stays") if len(silent) == 1 else ("are", "stay")
+        off = f"{named_brokers(silent)} {are} off, and {stay} off until another broker leads"
+        sure = f"see that {off}: silent is not dead."
         yield Question("Before you approve:" if asked else "Before this plan elects anybody:", (("", sure),))
     if after := tuple(after_election(elections, cluster)):
         yield Question("After the election:", tuple(("", each) for each in after))
@@ -283,12 +287,6 @@ def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, Bro
 def _lacking(partition: PartitionEvidence, leader: Replica, replica: Replica) -> int:
     """How many records of the replica the leader lacks, as far as both were read."""
     return sum(lack.records for lack in visible_lacks(partition, leader) if lack.broker == replica.broker)
-
-
-def _brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
-    told = [f"broker {broker}" for broker in brokers[:_NAMED]]
-    told += [f"{len(brokers) - _NAMED} more"] if len(brokers) > _NAMED else []
-    return _and(told, joined) if told else ""
 
 
 def _and(told: Sequence[str], joined: str = "and") -> str:

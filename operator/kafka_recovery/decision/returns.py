@@ -7,7 +7,7 @@ nothing here promises anything of a broker without naming its disk.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
@@ -134,6 +134,12 @@ def before_consent(plan: Plan) -> Iterator[str]:
         )
 
 
+def may_all_hold_more(plan: Plan) -> Mapping[TopicPartition, frozenset[BrokerId]]:
+    """The brokers that hold what the planned leader lacks, or may hold it, whether they answered or not."""
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    return {id: may_hold_more(each, seen[id]) | {*away(seen[id])} for id, each in plan.elections.items()}
+
+
 def leads(led: Led, id: TopicPartition) -> str:
     """Who was seen leading, in a sentence."""
     if led.leader is None:
@@ -147,3 +153,15 @@ def listed_brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
     """All of them, in words."""
     *first, last = map(str, brokers)
     return f"broker {', '.join(first)} {joined} {last}" if first else f"broker {last}"
+
+
+_NAMED = 4
+"""So many brokers are named in a sentence; the others are counted."""
+
+
+def named_brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
+    """The first of them, in words."""
+    told = [f"broker {broker}" for broker in brokers[:_NAMED]]
+    told += [f"{len(brokers) - _NAMED} more"] if len(brokers) > _NAMED else []
+    *first, last = told
+    return f"{', '.join(first)} {joined} {last}" if first else last

@@ -6,7 +6,7 @@ Words only. What is promised of a broker's return is what `decision.returns` say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
@@ -21,10 +21,12 @@ from kafka_recovery.decision.returns import (
     elected_by_kafka,
     has_failed_disk,
     listed_brokers,
+    may_all_hold_more,
     may_lack,
+    named_brokers,
 )
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 
@@ -71,13 +73,19 @@ def elect_or_wait(plan: Plan) -> Choice:
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     stopped_first = _stop_first(leaderless, plan.evidence.cluster)
     lost = attested_lost(plan.evidence.cluster)
+    more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     return Choice(
-        (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
         (
-            *_reconnect_first(waiting, plan.evidence.cluster, otherwise),
+            *stopped_first,
+            *_nothing_better(len(proven), len(leaderless)),
+            *_silent_at_once(waiting, lost),
+            *bugs,
+        ),
+        (
+            *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more),
             *_start_first(waiting, copied + otherwise, led, lost),
         ),
-        tuple(_never(leaderless)),
+        tuple(_never(leaderless, lost)),
     )
 
 
@@ -103,6 +111,17 @@ def _nothing_better(proven: int, all: int) -> Iterator[str]:
         )
 
 
+def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:
+    """Several brokers seldom die at one time; whoever looks from the wrong side of a network sees just that."""
+    silent = {id for each in waiting for id in away(each) if not has_failed_disk(each, id)} - lost
+    if len(silent) > 1:
+        yield (
+            f"{len(silent):,} brokers are silent at once ({named_brokers(sorted(silent))}): perhaps only the network "
+            "is broken. Look from the machine or pod of each, not from here: does Kafka run there, and does it reach "
+            "the controllers? One that runs is cut off, not dead: repair its network, and wait."
+        )
+
+
 def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
     """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
     most: dict[BrokerId, list[int]] = {}
@@ -120,19 +139,35 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
         )
 
 
-def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState, otherwise: str) -> Iterator[Question]:
-    """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers."""
+def _reconnect_first(
+    waiting: Sequence[PartitionEvidence],
+    cluster: ClusterState,
+    otherwise: str,
+    more: Mapping[TopicPartition, frozenset[BrokerId]],
+) -> Iterator[Question]:
+    """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers.
+
+    `more`: whose copies may hold more than the planned leader's, by partition.
+    """
     whole: Counter[BrokerId] = Counter()
+    beside: dict[BrokerId, set[BrokerId]] = {}
     for each in waiting:
-        whole.update(member.broker for member in _fenced_members(each, cluster) if not visible_lacks(each, member))
+        for member in _fenced_members(each, cluster):
+            if not visible_lacks(each, member):
+                whole[member.broker] += 1
+                beside.setdefault(member.broker, set()).update(more.get(each.id, frozenset()) - {member.broker})
     for broker, count in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
         yes = (
             f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
             "replica that was read holds a record that it lacks."
         )
+        others = sorted(beside[broker])
+        too = (
+            f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
+        )
         copied = (
-            f"stop broker {broker} and copy its directories of these partitions, then {otherwise}. That is worse: what "
-            "it alone holds is then in that copy only."
+            f"stop broker {broker} and copy its directories of these partitions{too}, then {otherwise}. That is "
+            f"worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
         )
         no = [("No", copied)] if otherwise else []
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
@@ -158,13 +193,13 @@ def _start_first(
     ordered = list(_by_gain(waiting, lost))
     if not ordered:
         return
-    (first, gain), *others = ordered
+    first, gain = ordered[0]
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
     saved = _saved_first(first, led)
     elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}."
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
-    no = f"{_next(others, otherwise, also)}."
+    no = f"{_next([broker for broker, _ in _by_gain(waiting, lost | {first})], waiting, otherwise, also)}."
     nothing = "start nothing, approve nothing" if otherwise else "start nothing"
     unknown = ("Nobody knows yet", f"{nothing}: look at that disk first.")
     if any(has_failed_disk(each, first) for each in its):
@@ -224,29 +259,35 @@ def _crashed(saved: str) -> str:
     )
 
 
-def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str, also: Sequence[BrokerId]) -> str:
+def _next(
+    others: Sequence[BrokerId], waiting: Sequence[PartitionEvidence], otherwise: str, also: Sequence[BrokerId]
+) -> str:
     """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
     if not others and not otherwise and also:
         return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:
         return otherwise or "see what the plan says of each partition"
-    listed = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])
-    rest = len(others) - (_NAMED - 1)
+    can = {broker: sum(broker in _returning(each) for each in waiting) for broker in others[: _NAMED - 1]}
+    listed = ", ".join(f"broker {broker} (Kafka can elect it{_of(count, waiting)})" for broker, count in can.items())
+    rest = len(others) - len(can)
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
-    last = f". Only if nothing of them can be waited for either: {otherwise}" if otherwise else ""
-    return f"ask the same of {listed}{more_of_them}{last}"
+    yet, one = "approve nothing yet; " if otherwise else "", len(others) == 1
+    last = f". Only if {'its disk is' if one else 'their disks are'} lost as well: {otherwise}" if otherwise else ""
+    start = "If it can, start it" if one else "Start those that can"
+    return f"{yet}ask the same of {listed}{more_of_them}. {start}, wait, and plan again{last}"
 
 
-def _never(leaderless: Sequence[PartitionEvidence]) -> Iterator[str]:
+def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:
     if any(map(_returning, leaderless)):
         yield (
             "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader: Kafka "
             "can elect it, and the others then delete ALL that they hold."
         )
-        yield (
-            "Once another broker leads, copy the directories of one that was away before you start it: on joining, it "
-            "deletes every record that the leader lacks."
-        )
+        if any(frozenset(away(each)) - lost for each in leaderless):
+            yield (
+                "Once another broker leads, copy the directories of one that was away, if any are left, before you "
+                "start it: on joining, it deletes what the leader lacks."
+            )
 
 
 def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:

@@ -46,8 +46,8 @@ NEVER = (
     "it, and the others then delete ALL that they hold."
 )
 LATER = (
-    "Once another broker leads, copy the directories of one that was away before you start it: on joining, it deletes "
-    "every record that the leader lacks."
+    "Once another broker leads, copy the directories of one that was away, if any are left, before you start it: on "
+    "joining, it deletes what the leader lacks."
 )
 CRASHED = (
     "Yes, but its host crashed or may have, or its volume was detached by force or set back: first copy the "
@@ -124,19 +124,39 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
-    question, _, yes, *_, no, _, _ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    _, question, _, yes, *_, no, _, _ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
     assert no == (
-        "No, its disk is lost: ask the same of broker 1 (1 partition more), broker 3 (1 partition more). Only if "
-        "nothing of them can be waited for either: first copy the directories that may hold more than the new leader, "
-        "then approve this plan."
+        "No, its disk is lost: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
+        "partitions), broker 3 (Kafka can elect it on 1 of 5 partitions). Start those that can, wait, and plan again. "
+        "Only if their disks are lost as well: first copy the directories that may hold more than the new leader, then "
+        "approve this plan."
+    )
+
+
+def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_about_before_anybody_approves() -> None:
+    """Both were in sync on all of them, so that each alone brings all of them back."""
+    *_, no, _, _ = told(planned((1, 2), (1, 2), away=(1, 2)))
+    assert no.startswith(
+        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it). If it can, start "
+        "it, wait, and plan again. Only if its disk is lost as well: "
     )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
     *_, no, _, _ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
-    assert "ask the same of broker 2 (1 partition more), broker 3 (1 partition more) and 1 more broker. Only" in no
+    assert "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker. Start those that can, wait," in no
+
+
+def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_own_machines() -> None:
+    first, question, *_ = told(planned((1,), (2,), away=(1, 2)))
+    assert first == (
+        "2 brokers are silent at once (broker 1 and broker 2): perhaps only the network is broken. Look from the "
+        "machine or pod of each, not from here: does Kafka run there, and does it reach the controllers? One that runs "
+        "is cut off, not dead: repair its network, and wait."
+    )
+    assert question.startswith("Can broker 1 be started")
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
@@ -149,7 +169,7 @@ def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() ->
 
 
 def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
-    gains_nothing, question, _, yes, *_ = told(planned((1,), (1,), (2,), away=(1, 2), proven=2))
+    gains_nothing, _, question, _, yes, *_ = told(planned((1,), (1,), (2,), away=(1, 2), proven=2))
     assert gains_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 2 of 3 partitions: ")
     assert question.startswith("Can broker 2 be started")
     assert "Kafka can elect it; nothing" in yes, "the one that is left"
@@ -158,7 +178,7 @@ def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
 def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
     """Broker 2 left the ISR before; broker 1 is the last known leader, with ELR on."""
     assert not told(planned((), away=(2,), elr=(), last_known_elr=()))
-    question, *_ = told(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
+    _, question, *_ = told(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
     assert question.startswith("Can broker 1 be started")
 
 
@@ -217,6 +237,23 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
     ]
 
 
+def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named() -> None:
+    """Broker 2 has what broker 3, which a person named, lacks; nobody could read broker 4."""
+    held: dict[int, Held] = {1: log(30), 2: log(27), 3: log(15), 4: dead(4)}
+    brokers = (broker(1, fenced=True), broker(2), broker(3), away_from_all(4))
+    seen = evidence(partition(held), brokers=brokers)
+    plan = decide(seen, ANY, waited=timedelta(hours=1), designated={ORDERS: BrokerId(3)})
+    assert [each.leader for each in plan.elections.values()] == [BrokerId(3)]
+
+    (no,) = [each for each in told(plan) if each.startswith("No: ")]
+
+    assert no.startswith(
+        "No: stop broker 1 and copy its directories of these partitions and those of broker 2 and broker 4, which may "
+        "hold more than the new leader as well, then "
+    )
+    assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
+
+
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
@@ -249,7 +286,7 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    question, *_, no, never, _ = told(plan)
+    _, question, *_, no, never, _ = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert no.startswith("No, its disk is lost: see who else can be started with its own disk (broker 1 and 3), and")
@@ -273,7 +310,7 @@ def led_by_2(*isr: int, min_isr: int, **changes: Any) -> HistoryStep:
 
 def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
     """Kafka itself loses acknowledged records by electing one, where min.insync.replicas was raised just before."""
-    _, _, yes, *_ = told(in_the_elr())
+    _, _, _, yes, *_ = told(in_the_elr())
     assert yes.endswith(
         "is lost, unless min.insync.replicas was raised shortly before it left the ISR, or is set for all brokers: "
         "then another member may hold more."
@@ -283,7 +320,7 @@ def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
 def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -> None:
     """By a history in which the leader went on alone with a minimum of 1, broker 1 left too early."""
     alone = history(led_by_2(1, 2, 3, min_isr=1), led_by_2(1, 2, min_isr=1), led_by_2(2, min_isr=1), intact=(3,))
-    question, _, yes, *_ = told(in_the_elr(alone))
+    _, question, _, yes, *_ = told(in_the_elr(alone))
     assert question.startswith("Can broker 2 be started")
     assert yes.endswith("is lost.")
 
