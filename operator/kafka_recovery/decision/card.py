@@ -48,11 +48,12 @@ class BrokerGlance:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`situation`: what is offline, who is elected, what that loses. `choice`: what to find out first, and why; None
-    where nothing is elected by the plan any more. `brokers`: those first whose return decides most, counted over
-    `offline` partitions. `partitions`: the same ones as they were seen.
+    """`stop`: why nobody may approve yet, before all else. `situation`: what is offline, who is elected, what that
+    loses. `choice`: what to find out first, and why; None where nothing is elected by the plan any more. `brokers`:
+    those first whose return decides most, counted over `offline` partitions. `partitions`: as they were seen.
     """
 
+    stop: tuple[str, ...]
     situation: tuple[str, ...]
     choice: Choice | None
     offline: int
@@ -63,9 +64,12 @@ class Card:
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
+    choice = None if over else _choice(plan)
+    facts = () if choice else tuple(_bad_leaders(plan, over=True))
     return Card(
-        (*_offline(plan, over=over), *told(plan.evidence), *in_brief(plan), *_reasons_below(plan)),
-        None if over else _choice(plan),
+        choice.stop if choice else (),
+        (*facts, *_offline(plan, over=over), *told(plan.evidence), *_elected(plan), *_reasons_below(plan)),
+        choice,
         len(offline),
         tuple(_glances(plan, costs(plan))),
         alike(offline),
@@ -77,6 +81,7 @@ def _choice(plan: Plan) -> Choice:
     elections, found = _elections(plan), elect_or_wait(plan)
     return replace(
         found,
+        stop=(*found.stop, *_bad_leaders(plan)),
         first=(*found.first, *before_consent(plan)),
         questions=(
             *found.questions,
@@ -87,11 +92,16 @@ def _choice(plan: Plan) -> Choice:
 
 
 def in_brief(plan: Plan) -> Iterator[str]:
-    """Whom it elects, what Kafka calls that, what is proven, and what may be lost: true whenever it is read."""
+    """Which leaders are bad, whom it elects, what is proven, and what may be lost: true whenever it is read."""
+    yield from _bad_leaders(plan, over=True)
+    yield from _elected(plan)
+
+
+def _elected(plan: Plan) -> Iterator[str]:
+    """Whom it elects, what Kafka calls that, what is proven, and what may be lost."""
     elections = _elections(plan)
     yield from _elects(elections)
     yield from _left_alone(plan)
-    yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster))
     if elections:
         yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, costs(plan))))
 
@@ -131,9 +141,21 @@ def _elects(elections: Elections) -> Iterator[str]:
     unclean = sum(map(_is_unclean, elections))
     which = "that" if unclean == len(elections) else f"{unclean:,} of these elections"
     yield f"This plan elects {_and(told)}.{f' Kafka calls {which} UNCLEAN.' if unclean else ''}"
+
+
+def _bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
+    """Leaders beside which a better one may be had. `over`: what is, without what to do about it."""
+    elections = _elections(plan)
+    yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster), over=over)
     by_hand = [decision for decision, _ in elections if decision.is_worse_than_best]
     for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
-        yield _named_by_hand(leader, [decision for decision in by_hand if decision.leader == leader])
+        named_by_hand = [decision for decision in by_hand if decision.leader == leader]
+        yield f"{'' if over else _stopped(named_by_hand)}{_named_by_hand(leader, named_by_hand)}"
+
+
+def _stopped(decisions: Sequence[Decision]) -> str:
+    """What comes before the reason why these elections are not to be held yet."""
+    return "DO NOT APPROVE. " if all(each.needs_approval for each in decisions) else "STOP THIS PLAN. "
 
 
 def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
@@ -197,25 +219,26 @@ def _reasons_below(plan: Plan) -> Iterator[str]:
         yield "Why not: the reasons stand below."
 
 
-def _empty_leaders(elections: Elections, lost: frozenset[BrokerId]) -> Iterator[str]:
+def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: bool) -> Iterator[str]:
     """Whoever reads `log end 0` at night may not see what it means."""
-    empty: dict[BrokerId, list[PartitionEvidence]] = {}
+    empty: dict[BrokerId, list[tuple[Decision, PartitionEvidence]]] = {}
     for decision, partition in elections:
         copy = partition.replica(decision.leader)
         if copy is not None and is_empty(copy.log):
-            empty.setdefault(copy.broker, []).append(partition)
+            empty.setdefault(copy.broker, []).append((decision, partition))
     for leader, found in sorted(empty.items()):
-        others = sorted({broker for partition in found for broker in away(partition)} - lost)
-        better = (
-            f" See first whether {named_brokers(others, 'or')} can be started with its own disk, and plan again."
-            if others
-            else ""
-        )
-        yield (
-            f"EMPTY: broker {leader}, which this plan elects, holds no record of "
-            f"{named([partition.id for partition in found])}. Once it leads, every other replica deletes ALL that it "
-            f"holds there.{better}"
-        )
+        held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}"
+        deleted = "Once it leads, every other replica deletes ALL that it holds there."
+        others = sorted(frozenset().union(*(_may_hold_records(each) for _, each in found)) - lost)
+        if over or not others:
+            yield f"{held}. {deleted}"
+            continue
+        first = f"See first whether {named_brokers(others, 'or')} can lead with its own disk, and plan again."
+        yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
+
+
+def _may_hold_records(partition: PartitionEvidence) -> frozenset[BrokerId]:
+    return frozenset(replica.broker for replica in partition.replicas if not is_empty(replica.log))
 
 
 def _if_approved(elections: Elections, cluster: ClusterState) -> Iterator[Question]:

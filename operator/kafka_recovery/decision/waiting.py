@@ -47,19 +47,19 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`first`: what comes before any question. `rules`: what holds whatever the answers are."""
+    """`stop`: why nobody may approve yet. `first`: what comes before any question. `never`: whatever is answered."""
 
+    stop: tuple[str, ...]
     first: tuple[str, ...]
+    never: tuple[str, ...]
     questions: tuple[Question, ...]
-    rules: tuple[str, ...]
 
     def sentences(self) -> Iterator[str]:
-        """All of it in running text."""
-        yield from self.first
+        """All of it in running text: what must not be done comes before anything that may be."""
+        yield from (*self.stop, *self.first, *self.never)
         for question in self.questions:
             yield question.asked
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
-        yield from self.rules
 
 
 def elect_or_wait(plan: Plan) -> Choice:
@@ -71,21 +71,17 @@ def elect_or_wait(plan: Plan) -> Choice:
     otherwise = _otherwise(plan)
     copied = _COPIED if otherwise == _APPROVE and any(before_consent(plan)) else ""
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    stopped_first = _stop_first(leaderless, plan.evidence.cluster)
+    dangers = _stop_first(leaderless, plan.evidence.cluster, asked=bool(otherwise))
     lost = attested_lost(plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     return Choice(
-        (
-            *stopped_first,
-            *_nothing_better(len(proven), len(leaderless)),
-            *_silent_at_once(waiting, lost),
-            *bugs,
-        ),
+        tuple(dangers),
+        (*_nothing_better(len(proven), len(leaderless)), *_silent_at_once(waiting, lost), *bugs),
+        tuple(_never(leaderless, lost)),
         (
             *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more),
             *_start_first(waiting, copied + otherwise, led, lost),
         ),
-        tuple(_never(leaderless, lost)),
     )
 
 
@@ -122,7 +118,7 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
         )
 
 
-def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *, asked: bool) -> Iterator[str]:
     """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
     most: dict[BrokerId, list[int]] = {}
     for each in leaderless:
@@ -131,11 +127,11 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
                 most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         yield (
-            f"DANGER: stop broker {broker} NOW, and keep it stopped. Kafka can elect it by itself on "
-            f"{partitions(len(lacking))} at any moment, and it lacks up to {records(sum(lacking))} of another replica "
-            "there: once it leads, the other replicas delete what it lacks. Then see whether its own volume is only "
-            "not mounted, and start it with that. Approve the election of another broker only if that volume is lost: "
-            "nobody has read what is on it."
+            f"{'DO NOT APPROVE YET. ' if asked else ''}DANGER: stop broker {broker} NOW, and keep it stopped. Kafka "
+            f"can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
+            f"{records(sum(lacking))} of another replica there: once it leads, the other replicas delete what it "
+            "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
+            "of another broker only if that volume is lost: nobody has read what is on it."
         )
 
 

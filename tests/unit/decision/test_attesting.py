@@ -364,9 +364,14 @@ def test_where_all_of_them_are_lost_nobody_is_asked_and_the_empty_disk_is_warned
 
 def test_a_leader_without_records_sends_nobody_to_a_lost_disk() -> None:
     empty = evidence(partition({1: None, 2: None, 3: log(0)}, isr=(1,)), brokers=(dead(1), dead(2), broker(3)))
-    (warning,) = [each for each in card(decide(said_of(empty, 1), policy())).situation if each.startswith("EMPTY")]
+    (warning,) = card(decide(said_of(empty, 1), policy())).stop
 
-    assert "See first whether broker 2 can be started with its own disk" in warning
+    assert warning.startswith("DO NOT APPROVE. Broker 3 is EMPTY: it holds no record of orders-0. ")
+    assert "See first whether broker 2 can lead with its own disk, and plan again." in warning
+    assert card(decide(said_of(empty, 1, 2), policy())).stop == (
+        "Broker 3 is EMPTY: it holds no record of orders-0. Once it leads, every other replica deletes ALL that it "
+        "holds there.",
+    )
 
 
 def test_the_card_and_the_explanation_say_who_attested_and_what_is_void() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from kafka_recovery.decision.card import at_the_prompt
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.evidence import MinInsyncReplicas, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -16,7 +17,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import ORDERS, Held, broker, evidence, history, log, partition, step
+from unit.decision.incident import NOON, ORDERS, Held, broker, evidence, history, log, partition, step
 from unit.decision.incident import dead as away_from_all
 
 ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
@@ -61,8 +62,21 @@ UNKNOWN = "Nobody knows yet: start nothing, approve nothing: look at that disk f
 
 
 def told(plan: Plan) -> list[str]:
-    """What is said, in running text."""
-    return list(elect_or_wait(plan).sentences())
+    """What is said, in running text, but for what holds whatever is answered."""
+    return list(replace(elect_or_wait(plan), never=()).sentences())
+
+
+def test_what_must_never_be_done_is_said_before_anything_that_may_be() -> None:
+    said = list(elect_or_wait(planned((1,))).sentences())
+    assert said[:3] == [NEVER, LATER, "Can broker 1 be started with its own, intact disk?"]
+
+
+def test_where_the_disks_of_all_that_are_away_are_lost_nobody_is_told_to_copy_them() -> None:
+    plan = planned((1,))
+    gone = Attestation(BrokerId(1), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
+    cluster = replace(plan.evidence.cluster, attestations=(gone,))
+
+    assert elect_or_wait(replace(plan, evidence=replace(plan.evidence, cluster=cluster))).never == (NEVER,)
 
 
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
@@ -74,8 +88,6 @@ def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_
         ELSEWHERE,
         UNREACHED,
         "No, its disk is lost: approve this plan.",
-        NEVER,
-        LATER,
     ]
 
 
@@ -124,7 +136,7 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
-    _, question, _, yes, *_, no, _, _ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    _, question, _, yes, *_, no = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
     assert no == (
@@ -137,7 +149,7 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
 
 def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_about_before_anybody_approves() -> None:
     """Both were in sync on all of them, so that each alone brings all of them back."""
-    *_, no, _, _ = told(planned((1, 2), (1, 2), away=(1, 2)))
+    *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
     assert no.startswith(
         "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it). If it can, start "
         "it, wait, and plan again. Only if its disk is lost as well: "
@@ -145,7 +157,7 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
-    *_, no, _, _ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
+    *_, no = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
     assert "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker. Start those that can, wait," in no
 
 
@@ -163,8 +175,6 @@ def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() ->
     assert told(planned((1,), proven=1)) == [
         "Waiting saves nothing that was acknowledged with acks=all: the election is proven Lossless. It can save only "
         "what was sent with acks=1 or acks=0, and only a broker that is away holds.",
-        NEVER,
-        LATER,
     ]
 
 
@@ -257,10 +267,10 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
-        "DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 partition at any moment, "
-        "and it lacks up to 27 records of another replica there: once it leads, the other replicas delete what it "
-        "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election of "
-        "another broker only if that volume is lost: nobody has read what is on it."
+        "DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 "
+        "partition at any moment, and it lacks up to 27 records of another replica there: once it leads, the other "
+        "replicas delete what it lacks. Then see whether its own volume is only not mounted, and start it with that. "
+        "Approve the election of another broker only if that volume is lost: nobody has read what is on it."
     ]
 
 
@@ -271,7 +281,7 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
 
     danger, gains_nothing = told(plan)
 
-    assert danger.startswith("DANGER: stop broker 1 NOW, and keep it stopped.")
+    assert danger.startswith("DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped.")
     assert gains_nothing.startswith("Waiting saves nothing")
 
 
@@ -286,11 +296,11 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    _, question, *_, no, never, _ = told(plan)
+    _, question, *_, no = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert no.startswith("No, its disk is lost: see who else can be started with its own disk (broker 1 and 3), and")
-    assert never == NEVER
+    assert elect_or_wait(plan).never == (NEVER, LATER)
 
 
 WITHOUT_ISR: dict[str, Any] = {"isr": (), "elr": (BrokerId(1), BrokerId(2)), "last_known_elr": ()}

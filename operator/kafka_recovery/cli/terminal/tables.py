@@ -93,6 +93,7 @@ def card_table(found: Card) -> RenderableType:
     ending = [f"… and {hidden} more brokers"] if hidden else []
     choice = list(_choice(found.choice)) if found.choice else []
     return Group(
+        *([lines(*found.stop, "")] if found.stop else []),
         lines(*found.situation, ""),
         *choice,
         *_brokers(found, shown),
@@ -105,6 +106,8 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
     """A question to a line, its answers below it and indented; what is no question stands in one line with its word."""
     if found.first:
         yield lines(*found.first, "")
+    if found.never:
+        yield lines(" ".join(found.never))
     for question in found.questions:
         asked = question.asked.upper()
         if not any(answer for answer, _ in question.answers):
@@ -113,9 +116,7 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
         yield cell(asked, "bold")
         for answer, then in question.answers:
             yield Padding(Text.assemble((f"{answer}: ", "bold"), then), (0, 0, 0, 2))
-    if found.rules:
-        yield lines(" ".join(found.rules))
-    if found.questions or found.rules:
+    if found.questions or found.never:
         yield lines("")
 
 

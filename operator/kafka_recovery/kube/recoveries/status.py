@@ -32,7 +32,7 @@ MOST_BROKERS = 50
 """So many brokers that may lose records are told in the status; the sentence beside them counts the others."""
 
 LONGEST_ADVICE = 4096
-"""Characters of `plan.summary` and `plan.waiting`: what must not be done stands at the end, and is not to be cut."""
+"""Characters of `plan.summary` and `plan.waiting`: what must not be done is not to be cut."""
 
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""

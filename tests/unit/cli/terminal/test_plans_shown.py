@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import Approval
 from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, file_of, the_last_member_is_dead
 
 FIRST_SCREEN = 24
@@ -46,6 +48,42 @@ def test_in_an_ordinary_case_all_that_decides_stands_on_one_screen(incident: str
     """Down to the last broker; what the ISR was, and each partition's line, come below."""
     _, *shown = as_shown(INCIDENTS[incident]()).splitlines()
     assert shown.index(next(line for line in shown if line.startswith("Partitions "))) - 1 <= FIRST_SCREEN
+
+
+@pytest.mark.parametrize(
+    ("incident", "why"),
+    [
+        ("the_only_copy_is_empty", "Broker 3 is EMPTY: it holds no record of orders-0, orders-1."),
+        ("retention_emptied_the_only_copy", "Broker 3 is EMPTY: it holds no record of orders-0."),
+        ("a_few_records_are_lost_at_most", "Broker 3 was named as leader of orders-0: by EpochFirst broker 2 is"),
+    ],
+)
+def test_a_plan_beside_which_a_better_one_may_be_had_opens_with_that(incident: str, why: str) -> None:
+    _, first, *_ = as_shown(INCIDENTS[incident]()).splitlines()
+    assert first.startswith(f"DO NOT APPROVE. {why}")
+
+    over = as_shown(INCIDENTS[incident](), over=True)
+    assert f"\n{why}" in over
+    assert "DO NOT APPROVE" not in over
+
+
+def test_a_plan_beside_which_kafka_may_elect_a_broker_with_less_opens_with_stopping_it() -> None:
+    _, first, *_ = as_shown(INCIDENTS["a_member_is_back_with_less"]()).splitlines()
+    assert first.startswith("DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped.")
+
+
+def test_an_empty_leader_about_whom_nobody_is_asked_is_to_be_stopped() -> None:
+    plan = INCIDENTS["the_only_copy_is_empty"]()
+    unasked = tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions)
+    _, first, *_ = as_shown(replace(plan, decisions=unasked)).splitlines()
+    assert first.startswith("STOP THIS PLAN. Broker 3 is EMPTY: it holds no record of orders-0, orders-1.")
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_what_must_never_be_done_stands_above_the_first_thing_to_start(incident: str) -> None:
+    shown = as_shown(INCIDENTS[incident]())
+    if "start it, wait" in shown:
+        assert shown.index("NEVER start") < shown.index("start it, wait")
 
 
 def test_partitions_that_are_alike_are_told_once_with_their_isr_and_their_log_ends() -> None:

@@ -233,11 +233,11 @@ def awaited() -> Known:
 def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
     told = status_of(awaited(), 1, {}, NOON)["plan"]["waiting"]
 
-    assert told.startswith("Can broker 1 be started with its own, intact disk? Nobody knows yet: start nothing")
-    assert "NEVER start a broker of these partitions on an empty or replaced disk" in told
+    assert told.startswith("NEVER start a broker of these partitions on an empty or replaced disk")
+    assert "Can broker 1 be started with its own, intact disk? Nobody knows yet: start nothing" in told
 
 
-def test_what_must_not_be_done_stands_at_the_end_of_long_advice_and_is_not_cut_off() -> None:
+def test_long_advice_is_not_cut_off() -> None:
     """Longer than a condition's message may be; not without end."""
     known = awaited()
     assert known.plan is not None
