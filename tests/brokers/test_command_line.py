@@ -100,7 +100,7 @@ def test_an_incident_from_the_first_look_to_the_last(site: Site, command: Comman
     assert re.search(r"orders-0 +\d+ +3 .* 15 ", inspected.stdout)
     assert "orders-0: Elect broker 3 (rule default, EpochFirst)" in explained.stdout
     assert "orders-0: Elect broker 3 (rule default, EpochFirst)" in explained_again.stdout
-    assert "This plan elects broker " in planned.stdout
+    assert "This plan would elect broker " in planned.stdout
     assert untouched == before
     assert executed.returncode == 0, executed.stderr
     assert "1 of 1 partitions have a leader that answers." in executed.stdout

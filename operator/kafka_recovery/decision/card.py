@@ -22,6 +22,8 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 
+_MEMBERS_NAMED = 3
+"""So many brokers that Kafka can elect are named above a column."""
 _NAMED = 4
 """So many leaders are named in a sentence; the others are counted."""
 
@@ -47,10 +49,28 @@ class BrokerGlance:
 
 
 @dataclass(frozen=True, slots=True)
+class AtHand:
+    """What whoever reads the card can type there. `approve`: the command that is next if nothing is waited for.
+
+    `begins`: when the elections begin that the policy asks nobody about, as a sentence; `stop`: what stops them. Empty:
+    there is none.
+    """
+
+    approve: str = ""
+    begins: str = "They begin as soon as this plan is carried out."
+    stop: str = ""
+
+
+NOTHING_AT_HAND = AtHand()
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """`stop`: why nobody may approve yet, before all else. `situation`: what is offline, who is elected, what that
-    loses. `choice`: what to find out first, and why; None where nothing is elected by the plan any more. `brokers`:
-    those first whose return decides most, counted over `offline` partitions. `partitions`: as they were seen.
+    """`stop`: why nobody may approve yet, and what begins unasked, before all else. `situation`: what is offline, who
+    is elected, what that loses. `choice`: what to find out first, and why; None where nothing is elected by the plan
+    any more. `brokers`: those first whose return decides most, counted over `offline` partitions. `partitions`: as they
+    were seen. `planned` and `kafka`: under which condition a broker deletes its `cost` and its `kafka_cost`; None:
+    nobody would. `command`: when to type what.
     """
 
     stop: tuple[str, ...]
@@ -59,36 +79,77 @@ class Card:
     offline: int
     brokers: tuple[BrokerGlance, ...]
     partitions: tuple[Alike, ...]
+    planned: str | None
+    kafka: str
+    command: tuple[str, str] | None
 
 
-def card(plan: Plan, *, over: bool = False) -> Card:
+def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
-    choice = None if over else _choice(plan)
+    choice = None if over else _choice(plan, at_hand)
     facts = () if choice else tuple(_bad_leaders(plan, over=True))
     return Card(
-        choice.stop if choice else (),
-        (*facts, *_offline(plan, over=over), *told(plan.evidence), *_elected(plan), *_reasons_below(plan)),
+        (*choice.stop, *choice.unasked) if choice else (),
+        (*facts, *_offline(plan, over=over), *told(plan.evidence), *_elected(plan, over=over), *_reasons_below(plan)),
         choice,
         len(offline),
         tuple(_glances(plan, costs(plan))),
         alike(offline),
+        _if_planned(plan, over=over),
+        _if_kafka(offline),
+        _command(plan, choice, at_hand) if choice else None,
     )
 
 
-def _choice(plan: Plan) -> Choice:
+def _if_planned(plan: Plan, *, over: bool) -> str | None:
+    if not plan.elections:
+        return None
+    if over:
+        return "the plan elected"
+    asked = all(each.needs_approval for each in plan.elections.values())
+    return "you approve" if asked else "the plan elects"
+
+
+def _if_kafka(offline: Sequence[PartitionEvidence]) -> str:
+    members = sorted({broker for partition in offline for broker in elected_by_kafka(partition)})
+    if not members or len(members) > _MEMBERS_NAMED:
+        return "Kafka elects"
+    return f"broker {_and(list(map(str, members)), 'or')} leads"
+
+
+def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | None:
+    """What is typed next, and when it is."""
+    if not plan.elections or not at_hand.approve:
+        return None
+    if choice.stop:
+        return "If all else fails:", at_hand.approve
+    asked = any(each.needs_approval for each in plan.elections.values())
+    return "Next, if you approve:" if asked else "To carry it out:", at_hand.approve
+
+
+def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
     elections, found = _elections(plan), elect_or_wait(plan)
     return replace(
         found,
         stop=(*found.stop, *_bad_leaders(plan)),
+        unasked=tuple(_unasked(plan, at_hand)),
         first=(*found.first, *before_consent(plan)),
         questions=(
             *found.questions,
-            *_if_approved(elections, plan.evidence.cluster),
+            *_after(elections, plan.evidence.cluster),
             *_if_not([decision for decision, _ in elections]),
+            *_before(elections),
         ),
     )
+
+
+def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
+    """Elections that nobody is asked about, before a person waits for what they were asked."""
+    if ids := [id for id, each in plan.elections.items() if not each.needs_approval]:
+        stop = f" To stop that: {at_hand.stop}" if at_hand.stop else ""
+        yield f"UNASKED: the policy asks nobody about the election of {named(ids)}. {at_hand.begins}{stop}"
 
 
 def in_brief(plan: Plan) -> Iterator[str]:
@@ -97,10 +158,10 @@ def in_brief(plan: Plan) -> Iterator[str]:
     yield from _elected(plan)
 
 
-def _elected(plan: Plan) -> Iterator[str]:
+def _elected(plan: Plan, *, over: bool = False) -> Iterator[str]:
     """Whom it elects, what Kafka calls that, what is proven, and what may be lost."""
     elections = _elections(plan)
-    yield from _elects(elections)
+    yield from _elects(elections, over=over)
     yield from _left_alone(plan)
     if elections:
         yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, costs(plan))))
@@ -109,9 +170,9 @@ def _elected(plan: Plan) -> Iterator[str]:
 Elections = Sequence[tuple[Decision, PartitionEvidence]]
 
 
-def at_the_prompt(plan: Plan) -> tuple[str, ...]:
+def at_the_prompt(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND) -> tuple[str, ...]:
     """What is told once more to a person who is about to say yes: the card may have scrolled away."""
-    return *told(plan.evidence), *_choice(plan).sentences(), in_a_line(plan, costs(plan))
+    return *told(plan.evidence), *_choice(plan, at_hand).sentences(), in_a_line(plan, costs(plan))
 
 
 def _elections(plan: Plan) -> Elections:
@@ -130,7 +191,7 @@ def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
         yield f"This plan leaves alone what has a leader already: {named(led)}."
 
 
-def _elects(elections: Elections) -> Iterator[str]:
+def _elects(elections: Elections, *, over: bool) -> Iterator[str]:
     """Whom, and what Kafka calls it: that says nothing of what is lost."""
     if not elections:
         return
@@ -140,7 +201,20 @@ def _elects(elections: Elections) -> Iterator[str]:
         told.append(f"{len(leaders) - _NAMED} more on the others")
     unclean = sum(map(_is_unclean, elections))
     which = "that" if unclean == len(elections) else f"{unclean:,} of these elections"
-    yield f"This plan elects {_and(told)}.{f' Kafka calls {which} UNCLEAN.' if unclean else ''}"
+    calls = f" Kafka calls {which} UNCLEAN." if unclean else ""
+    asked = "" if over else _if_asked([decision for decision, _ in elections])
+    yield f"This plan {'was to' if over else 'would'} elect {_and(told)}{asked}.{calls}"
+
+
+def _if_asked(elected: Sequence[Decision]) -> str:
+    """Under which condition, so that nobody takes it for something that goes on."""
+    unasked = [each.id for each in elected if not each.needs_approval]
+    if not unasked:
+        return ", if it is approved"
+    if len(unasked) == len(elected):
+        return "; the policy asks NOBODY about that"
+    asked = len(elected) - len(unasked)
+    return f": on {asked:,} if it is approved; the policy asks NOBODY about the other {len(unasked):,}"
 
 
 def _bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
@@ -207,7 +281,7 @@ def _left_alone(plan: Plan) -> Iterator[str]:
     left = {verdict: verdicts[verdict] for verdict in (Verdict.REFUSE, Verdict.WAIT) if verdicts[verdict]}
     if left:
         told = [f"{verdict} on {partitions(count)}" for verdict, count in left.items()]
-        others = " otherwise" if plan.elections else ""
+        others = " on the others" if plan.elections else ""
         yield f"This plan elects nobody{others}: its verdict is {_and(told)}."
     if gone := len(plan.evidence.missing):
         yield f"{partitions(gone)} could not be found."
@@ -241,15 +315,19 @@ def _may_hold_records(partition: PartitionEvidence) -> frozenset[BrokerId]:
     return frozenset(replica.broker for replica in partition.replicas if not is_empty(replica.log))
 
 
-def _if_approved(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
+def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
+    if after := tuple(after_election(elections, cluster)):
+        yield Question("After the election:", tuple(("", each) for each in after))
+
+
+def _before(elections: Elections) -> Iterator[Question]:
+    """The last thing before the command: nobody is to run it for a broker that only can't be reached."""
     asked = all(decision.needs_approval for decision, _ in elections)
     if silent := _silent(elections):
         are, stay = ("is", "stays") if len(silent) == 1 else ("are", "stay")
         off = f"{named_brokers(silent)} {are} off, and {stay} off until another broker leads"
-        sure = f"see that {off}: silent is not dead."
-        yield Question("Before you approve:" if asked else "Before this plan elects anybody:", (("", sure),))
-    if after := tuple(after_election(elections, cluster)):
-        yield Question("After the election:", tuple(("", each) for each in after))
+        when = "Before you approve:" if asked else "Before this plan elects anybody:"
+        yield Question(when, (("", f"see that {off}: silent is not dead."),))
 
 
 def _silent(elections: Elections) -> Sequence[BrokerId]:
@@ -263,11 +341,8 @@ def _if_not(elected: Sequence[Decision]) -> Iterator[Question]:
         nothing = "this plan changes nothing. Kafka can still elect a member of the ISR or ELR by itself."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:
-        others = partitions(len(elected) - asked)
-        told = (
-            f"the leaders of {others} are elected all the same: the policy asks nobody about them. {partitions(asked)}"
-        )
-        yield Question("If nobody approves:", (("", f"{told} {'waits' if asked == 1 else 'wait'}."),))
+        waits = f"{partitions(asked)} {'waits' if asked == 1 else 'wait'}; what is UNASKED is elected all the same."
+        yield Question("If nobody approves:", (("", waits),))
 
 
 def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:

@@ -47,16 +47,19 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`stop`: why nobody may approve yet. `first`: what comes before any question. `never`: whatever is answered."""
+    """`stop`: why nobody may approve yet. `unasked`: what is elected whatever is answered. `first`: what comes before
+    any question. `never`: what must not be done, whatever is answered.
+    """
 
     stop: tuple[str, ...]
     first: tuple[str, ...]
     never: tuple[str, ...]
     questions: tuple[Question, ...]
+    unasked: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """All of it in running text: what must not be done comes before anything that may be."""
-        yield from (*self.stop, *self.first, *self.never)
+        yield from (*self.stop, *self.unasked, *self.first, *self.never)
         for question in self.questions:
             yield question.asked
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)

@@ -13,7 +13,7 @@ from kafka_recovery.cli.cluster.progress import Watching
 from kafka_recovery.cli.terminal.render import write_aside
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.decision.card import at_the_prompt
+from kafka_recovery.decision.card import AtHand, at_the_prompt
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -22,6 +22,11 @@ from kafka_recovery.recovery.ports import Approvals
 TYPED = 8
 """Characters of the digest a person types: enough to have looked at it, few enough to do it at night."""
 _ROWS_SHOWN = 40
+_ENDS = "what is under way then is brought to its end."
+_NOBODY = AtHand(begins="They begin now.", stop=f"interrupt this command (SIGINT); {_ENDS}")
+_TYPING = AtHand(
+    begins="They begin once you have answered, also if you refuse.", stop="press Ctrl-C and do not answer."
+)
 
 
 class Asking(Approvals, Protocol):
@@ -82,7 +87,7 @@ class NobodyToAsk:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """No."""
         self.missing.append(digest)
-        write_aside(plan_table(plan, _ROWS_SHOWN))
+        write_aside(plan_table(plan, _ROWS_SHOWN, _NOBODY))
 
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """Nobody said yes."""
@@ -117,8 +122,8 @@ class ApprovedByTyping:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
         self._watching.hide()
-        write_aside(plan_table(plan, _ROWS_SHOWN))
-        for sentence in at_the_prompt(plan):
+        write_aside(plan_table(plan, _ROWS_SHOWN, _TYPING))
+        for sentence in at_the_prompt(plan, _TYPING):
             say(sentence)
         self._awaits(digest)
         try:

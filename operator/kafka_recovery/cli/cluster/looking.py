@@ -23,6 +23,7 @@ from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision.attesting import attested
+from kafka_recovery.decision.card import AtHand
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.attestation import Attestation
@@ -70,6 +71,8 @@ async def inspect(
 
 
 _NOTHING = Attesting()
+_NOT_YET = "They begin when you execute this plan, and not before."
+_INTERRUPT = "press Ctrl-C there; what is under way then is brought to its end."
 _HELPED = (Verdict.ELECT, Verdict.NOTHING)
 """A leader is elected, or there is one."""
 
@@ -97,7 +100,8 @@ async def plan(
     if out and sound:
         write_new(out, plan_files.as_text(document))
     following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
-    write_result(output, document, plan_table(made), following)
+    ending = f"Next: {following}" if following else "Next: nothing to execute." if sound else ""
+    write_result(output, document, plan_table(made, at_hand=AtHand(following, _NOT_YET, _INTERRUPT)), ending)
     code = all_seen(made.evidence)
     if out and not sound:
         complain(f"{out} was not written, because a partition that was named can't be looked at; leave it out")
@@ -181,15 +185,15 @@ def _unseen(reason: Reason) -> ExitCode:
 
 
 def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out: Path | None) -> str:
-    """The command that goes on from here. `which`: the options that name partitions, and what was attested."""
+    """What to type next; empty: nothing. `which`: the options that name partitions, and what was attested."""
     if not made.elections:
-        return "Next: nothing to execute."
+        return ""
     if out is None:
         policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""
-        return f"Next: kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
+        return f"kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
     document = plan_files.plan_document(made)
     approval = f" --approve {document['digest']}" if needs_approval(made) else ""
-    return f"Next: kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
+    return f"kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
 
 
 def reach(target: Target) -> str:

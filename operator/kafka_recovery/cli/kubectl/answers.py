@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.decision.card import AtHand
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
@@ -26,15 +27,27 @@ NOTHING = Ask()
 
 def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     """What may be answered to this plan at this moment."""
-    pinned = f" --plan {incident.plan.digest[:12]}" if incident.plan else ""
-    approve, refuse = session.command(f"approve {incident.name}{pinned}"), session.command(f"refuse {incident.name}")
+    refuse = session.command(f"refuse {incident.name}")
     no = f"Refuse:  {refuse} --reason TEXT"
     if why := holds.bounds(session, incident):
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
         return Ask(("", _WAIT, *_observed(why, plan)), f"{raised}{no}")
-    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {approve}\n{no}")
+    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {_approve(session, incident)}\n{no}")
 
 
+def at_hand(session: Session, incident: Incident) -> AtHand:
+    """What may be typed about its plan at this moment."""
+    may = incident.asks and not holds.bounds(session, incident)
+    stop = "" if incident.finished else session.command(f"suspend {incident.name}")
+    return AtHand(_approve(session, incident) if may else "", _BEGINS, stop)
+
+
+def _approve(session: Session, incident: Incident) -> str:
+    pinned = f" --plan {incident.plan.digest[:12]}" if incident.plan else ""
+    return session.command(f"approve {incident.name}{pinned}")
+
+
+_BEGINS = "With authority Automatic they begin at once; with Approve somebody is asked about them as well."
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
 _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
 

@@ -6,10 +6,11 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_recovery.cli.kubectl import asking, holds, reading
+from kafka_recovery.cli.kubectl import answers, asking, holds, reading
 from kafka_recovery.cli.kubectl.asking import asked, consent
 from kafka_recovery.cli.kubectl.plans import validity
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
@@ -93,12 +94,13 @@ def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan
     how = f"{session.command(f'plan {incident.name}')}; then {approve}"
     if not asking.somebody_there():
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
-    write_aside(plan_table(plan, _ROWS_SHOWN))
+    hand = replace(answers.at_hand(session, incident), approve="")
+    write_aside(plan_table(plan, _ROWS_SHOWN, hand))
     write_aside(lines(validity(incident, shown, datetime.now(UTC)), ""))
     _tell_why_nothing_happens(session, incident)
     elected = sum(map(len, plan.waves))
     leaders = "1 leader" if elected == 1 else f"{elected} leaders"
-    for sentence in at_the_prompt(plan):
+    for sentence in at_the_prompt(plan, hand):
         say(sentence)
     if not asked(f"Approve plan {shown.digest[:12]}: elect {leaders}, worst loss class {worst}?"):
         raise Refusal(ExitCode.APPROVAL, "not approved; nothing was written")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl import answers, reading
 from kafka_recovery.cli.kubectl.aftermath import aftermath
 from kafka_recovery.cli.kubectl.overview import Standing, name_of, next_command, observed, plain, suspended
 from kafka_recovery.cli.kubectl.plans import became, plans_table
@@ -85,7 +85,8 @@ def _plan(session: Session, incident: Incident, cluster: Object | None) -> Itera
     if incident.asks:
         with suppress(ApiError, InvalidDocument):
             found = reading.plan_of(session, incident)[1]
-            yield Group(lines(""), card_table(card(found)), *where_they_run(session, incident, cluster, found))
+            shown = card_table(card(found, answers.at_hand(session, incident)))
+            yield Group(lines(""), shown, *where_they_run(session, incident, cluster, found))
             return
     when = "When it was planned: " if incident.finished else ""
     cost = [f"  {when}{details['summary']}"] if details.get("summary") else []

@@ -14,17 +14,18 @@ from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.afterwards import absent, not_yet, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
-from kafka_recovery.decision.card import BrokerGlance, Card, card
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
+from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, BrokerGlance, Card, card
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice
 from kafka_recovery.domain.counts import Stage, counted
-from kafka_recovery.domain.evidence import ClusterState, Evidence, Replica
+from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.formats.documents import digest
+from kafka_recovery.formats.printable import printable
 
 _BROKERS_SHOWN = 12
 """So many brokers of a plan are shown to people; `explain` shows the others, a partition at a time."""
@@ -63,7 +64,9 @@ def evidence_table(evidence: Evidence) -> RenderableType:
     return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
 
 
-def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> RenderableType:
+def plan_table(
+    plan: Plan, rows: int | None = None, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False
+) -> RenderableType:
     """What a person needs to decide, then decisions, reasons and the digest; at most `rows` decisions (None: all).
 
     `over`: nothing is elected by it any more, so what could be done before is left out.
@@ -78,7 +81,7 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     made = f"{plan.evidence.cluster.observed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}"),
-        card_table(card(plan, over=over)),
+        card_table(card(plan, at_hand, over=over)),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),
@@ -92,10 +95,13 @@ def card_table(found: Card) -> RenderableType:
     hidden = len(found.brokers) - len(shown)
     ending = [f"… and {hidden} more brokers"] if hidden else []
     choice = list(_choice(found.choice)) if found.choice else []
+    dense = found.choice and found.choice.never and not found.choice.first  # what must never be done stands out itself
     return Group(
         *([lines(*found.stop, "")] if found.stop else []),
-        lines(*found.situation, ""),
+        lines(*found.situation, *([] if dense else [""])),
         *choice,
+        *_command(found.command),
+        *([lines("")] if found.choice and (found.choice.questions or found.choice.never) else []),
         *_brokers(found, shown),
         lines(*ending, *(("",) if shown else ())),
         *_alike(found.partitions),
@@ -107,7 +113,7 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
     if found.first:
         yield lines(*found.first, "")
     if found.never:
-        yield lines(" ".join(found.never))
+        yield cell(" ".join(found.never), "bold")
     for question in found.questions:
         asked = question.asked.upper()
         if not any(answer for answer, _ in question.answers):
@@ -116,14 +122,21 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
         yield cell(asked, "bold")
         for answer, then in question.answers:
             yield Padding(Text.assemble((f"{answer}: ", "bold"), then), (0, 0, 0, 2))
-    if found.questions or found.never:
-        yield lines("")
+
+
+def _command(found: tuple[str, str] | None) -> Iterator[RenderableType]:
+    """In one piece, however wide the terminal is: it is to be copied."""
+    if found:
+        when, command = found
+        asked = (f"{when.upper()} ", "bold")
+        yield Text.assemble(asked, printable(command), no_wrap=True, overflow="ignore")
 
 
 def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableType]:
     if shown:
-        headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Loses by plan", "Loses by Kafka")
-        yield table(*headings, rows=(_glance(broker, found.offline) for broker in shown))
+        planned = [f"Deletes if {found.planned}"] if found.planned else []
+        headings = ("Broker", "Seen as", "Would lead", "Read", *planned, f"Deletes if {found.kafka}")
+        yield table(*headings, rows=(_glance(broker, found) for broker in shown))
 
 
 def _alike(found: Sequence[Alike]) -> Iterator[RenderableType]:
@@ -151,8 +164,10 @@ def _listed(brokers: Sequence[BrokerId]) -> str:
 def _copies(found: Copies) -> str:
     if found.ends is None:
         return f"{found.broker}: ?"
+    if found.empty:
+        return f"{found.broker}: {words.empty(_range(found.ends))}"
     epochs = f" ({_range(found.epochs)})" if found.epochs else ""
-    return f"{found.broker}: {_range(found.ends)}{' EMPTY' if found.empty else ''}{epochs}"
+    return f"{found.broker}: {_range(found.ends)}{epochs}"
 
 
 def _range(values: tuple[int, int]) -> str:
@@ -160,15 +175,15 @@ def _range(values: tuple[int, int]) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _glance(broker: BrokerGlance, offline: int) -> tuple[object, ...]:
+def _glance(broker: BrokerGlance, found: Card) -> tuple[object, ...]:
+    by = (("by Kafka", broker.kafka_elects), ("by plan", broker.plan_elects))
     return (
         broker.broker,
         broker.state,
-        f"{broker.kafka_elects:,} of {offline:,}" if broker.kafka_elects else "-",
-        f"{broker.plan_elects:,} of {offline:,}" if broker.plan_elects else "-",
+        ", ".join(f"{whom} {count:,} of {found.offline:,}" for whom, count in by if count) or "-",
         _logs(broker),
-        _deletes(broker.cost, offline),
-        _deletes(broker.kafka_cost, offline),
+        *([_deletes(broker.cost, found.offline)] if found.planned else []),
+        _deletes(broker.kafka_cost, found.offline),
     )
 
 
@@ -294,7 +309,7 @@ def _seen_as(replica: Replica, cluster: ClusterState) -> str:
 
 def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
     wave_of = {id: number for number, wave in enumerate(plan.waves, 1) for id in wave}
-    leads = {partition.id: partition.leader for partition in plan.evidence.partitions}
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
     headings = ("Partition", "Verdict", "Wave", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
     rows = (
         (
@@ -302,15 +317,23 @@ def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
             cell(decision.verdict, _VERDICT_STYLES[decision.verdict]),
             _or_dash(wave_of.get(decision.id)),
             _or_dash(decision.leader),
-            _or_dash(decision.log_end),
+            _planned_end(decision, seen.get(decision.id)),
             words.loss_class(decision.loss),
             words.approval(decision),
             decision.rule or "-",
-            words.why(decision, leads.get(decision.id)),
+            words.why(decision, led.leader if (led := seen.get(decision.id)) else None),
         )
         for decision in decisions
     )
     return table(*headings, rows=rows)
+
+
+def _planned_end(decision: Decision, seen: PartitionEvidence | None) -> object:
+    """Where the new leader's log ends; an empty one may end anywhere."""
+    copy = seen.replica(decision.leader) if seen and decision.leader is not None else None
+    if copy and is_empty(copy.log) and decision.log_end is not None:
+        return words.empty(str(decision.log_end))
+    return _or_dash(decision.log_end)
 
 
 def _outcome(done: PartitionOutcome) -> Text:

@@ -44,6 +44,11 @@ def loss_class(loss: Loss | None) -> str:
     return f"{loss.loss_class}{' (' + ', '.join(bounds) + ')' if bounds else ''}"
 
 
+def empty(end: str) -> str:
+    """A log without records. `end`: the offset its next record would have, which is no number of records."""
+    return "EMPTY" if end == "0" else f"EMPTY (next offset {end})"
+
+
 def lacking(loss: Loss) -> int:
     """The most records that a measured replica holds and the chosen one does not."""
     return max((lack.records for lack in loss.lacks), default=0)
@@ -93,7 +98,7 @@ _ORDERS = {
 def meanings(plan: Plan, shown: Sequence[Decision]) -> Iterator[str]:
     """What the words of a table of these decisions mean."""
     if plan.elections:
-        yield "Loses: what a broker deletes if the plan's leaders lead, or if Kafka elects whom it can."
+        yield "Deletes: a broker that runs deletes at the election, one that is off when it is started."
     if len(plan.waves) > 1:
         yield "Wave: the next one begins once the one before is verified."
     orders = {each.candidate_order for each in shown if each.verdict is Verdict.ELECT and len(each.ranking) > 1}

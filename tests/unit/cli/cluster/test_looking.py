@@ -63,16 +63,15 @@ def test_a_plan_shows_verdicts_waves_loss_digest_and_what_to_type_next(cluster: 
         "Elect",
         "Refuse",
         "LiveReplicaUnmeasured",
-        "This plan elects broker 2 on 1 partition.",
-        "This plan elects nobody otherwise: its verdict is Refuse on 1 partition.",
+        "This plan would elect broker 2 on 1 partition, if it is approved.",
+        "This plan elects nobody on the others: its verdict is Refuse on 1 partition.",
         "Waves: 1 (1 partition).",
         "Digest: ",
     ):
         assert word in shown.stdout
-    assert (
-        "Next: kafka-recovery plan --bootstrap-server kafka-1:9092 --all-offline-partitions --out plan.json"
-        in shown.stdout
-    )
+    command = "kafka-recovery plan --bootstrap-server kafka-1:9092 --all-offline-partitions --out plan.json"
+    assert f"\nNEXT, IF YOU APPROVE: {command}\n" in shown.stdout
+    assert f"\nNext: {command}\n" in shown.stdout
 
 
 def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(

@@ -59,6 +59,7 @@ def test_an_earlier_plan_is_shown_as_such_and_nobody_is_asked_about_it(two: tupl
     assert "orders-17  Elect" in shown.stdout
     for word in ("Approve:", "Refuse:", "approve"):
         assert word not in shown.stdout
+    assert "This plan was to elect broker 2 on 1 partition. Kafka calls" in one_line(shown.stdout)
     document = json.loads(plugin("plan", "prod-1", "--plan", first, "-o", "json").stdout)
     assert (document["digest"], document["became"]["became"]) == (first, "Replaced")
 

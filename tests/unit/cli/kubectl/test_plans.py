@@ -43,6 +43,8 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
         one_line(shown.stdout)
     )
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
+    command = f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
+    assert f"\nNEXT, IF YOU APPROVE: {command}\n" in shown.stdout
     assert shown.stdout.endswith(
         f"\nApprove: kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
         "\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n"
@@ -66,8 +68,9 @@ def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
 
     head, _, table = shown.partition("Partition  Verdict")
     assert COST.replace("1 partition", "2 partitions") in one_line(head)
-    assert row(head, "1") == "1 fenced, silent 2 of 2 - 0 of 2 -"
-    assert "    Loses by plan: unknown (2 of 2)\n" in head
+    assert row(head, "1") == "1 fenced, silent by Kafka 2 of 2 0 of 2 unknown (2 of 2)"
+    assert "  Deletes if you approve\n" in head
+    assert "    Deletes if broker 1 leads: unknown (2 of 2)\n" in head
     assert "orders-17" in table
 
 

@@ -14,12 +14,14 @@ from typing import Any
 from rich.console import Console
 
 from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.decision.card import AtHand
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
 from unit.decision.incident import EPOCH, ORDERS, Held, broker, dead, evidence, history, log, partition, step
 
 SHOWN = Path(__file__).parent / "plans_shown"
@@ -176,11 +178,20 @@ INCIDENTS: Mapping[str, Callable[[], Plan]] = {
 }  # fmt: skip
 
 
+def at_hand(plan: Plan) -> AtHand:
+    """What a person types to the operator."""
+    return AtHand(
+        f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}",
+        "With authority Automatic they begin at once; with Approve somebody is asked about them as well.",
+        "kubectl kafka-recovery suspend prod-1",
+    )
+
+
 def as_shown(plan: Plan, *, over: bool = False) -> str:
     """On a terminal, without what differs from machine to machine."""
     console = Console(width=WIDTH, markup=False, highlight=False, emoji=False, color_system=None)
     with console.capture() as captured:
-        console.print(plan_table(plan, 8, over=over))
+        console.print(plan_table(plan, 8, at_hand(plan), over=over), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import Approval
-from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, file_of, the_last_member_is_dead
+from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, at_hand, file_of, the_last_member_is_dead
 
 FIRST_SCREEN = 24
 """Lines of a terminal that nobody made larger."""
@@ -91,14 +92,63 @@ def test_partitions_that_are_alike_are_told_once_with_their_isr_and_their_log_en
     assert "orders-1, orders-2, orders-4  2     -    2            1: ?, 2: ?, 3: 40 (0)\n" in shown
     assert "orders-3                      1, 2  -    ?            1: ?, 2: ?, 3: 40 (0)\n" in shown
     assert ": 1000 to 1056 (0)" in as_shown(INCIDENTS["many_partitions"]())
-    assert "3: 0 EMPTY\n" in as_shown(INCIDENTS["the_only_copy_is_empty"]())
+
+
+def test_where_an_empty_log_ends_is_not_taken_for_a_number_of_records() -> None:
+    assert "3: EMPTY\n" in as_shown(INCIDENTS["the_only_copy_is_empty"]())
+    shown = as_shown(INCIDENTS["retention_emptied_the_only_copy"]())
+    assert "3: EMPTY (next offset 500)\n" in shown
+    assert re.search(r"^orders-0 +Elect +1 +3 +EMPTY \(next offset 500\) ", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_above_each_column_stands_under_which_act_a_broker_deletes(incident: str) -> None:
+    plan = INCIDENTS[incident]()
+    (headings,) = [line for line in as_shown(plan).splitlines() if line.startswith("Broker  ")]
+    if not plan.elections:
+        assert "Deletes if broker 1 leads" in headings
+        assert "approve" not in headings
+        return
+    approved = all(each.needs_approval for each in plan.elections.values())
+    planned = f"Deletes if {'you approve' if approved else 'the plan elects'}"
+    assert re.search(rf" {planned} +Deletes if broker [12]( or 2)? leads$", headings)
+
+
+def test_several_that_kafka_can_elect_are_named_above_the_column_and_many_are_not() -> None:
+    assert "Deletes if broker 1 or 2 leads\n" in as_shown(INCIDENTS["several_brokers_are_dead"]())
+    plan = INCIDENTS["many_partitions"]()
+    members = tuple(map(BrokerId, range(1, 5)))
+    seen = tuple(replace(each, isr=members) for each in plan.evidence.partitions)
+    assert "Deletes if Kafka elects\n" in as_shown(replace(plan, evidence=replace(plan.evidence, partitions=seen)))
+
+
+def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stops_it() -> None:
+    shown = " ".join(as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"]()).split())
+    assert (
+        "12:00:00 UTC UNASKED: the policy asks nobody about the election of orders-0, orders-1. With authority "
+        "Automatic they begin at once; with Approve somebody is asked about them as well. To stop that: kubectl "
+        "kafka-recovery suspend prod-1 3 partitions have no leader"
+    ) in shown
+    assert "would elect broker 2 on 3 partitions: on 1 if it is approved; the policy asks NOBODY about the" in shown
+    assert "IF NOBODY APPROVES: 1 partition waits; what is UNASKED is elected all the same." in shown
+    assert "UNASKED" not in as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"](), over=True)
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_the_next_command_stands_on_the_card_in_one_piece(incident: str) -> None:
+    plan = INCIDENTS[incident]()
+    told = [line for line in as_shown(plan).splitlines() if " kafka-recovery approve " in line]
+    stops = as_shown(plan).splitlines()[1].startswith("DO NOT APPROVE")
+    when = "IF ALL ELSE FAILS" if stops else "NEXT, IF YOU APPROVE"
+    assert told == [f"{when}: {at_hand(plan).approve}"] * bool(plan.elections)
+    assert at_hand(plan).approve not in as_shown(plan, over=True)
 
 
 def test_once_nothing_is_elected_by_it_nobody_is_told_what_to_do_before() -> None:
     shown = as_shown(the_last_member_is_dead(), over=True)
 
     assert "3 partitions had no leader when this plan was made" in shown
-    for advice in ("CAN BROKER", "NEVER", "IF YOU APPROVE", "IF NOBODY APPROVES"):
+    for advice in ("CAN BROKER", "NEVER", "NEXT", "IF NOBODY APPROVES"):
         assert advice not in shown
 
 
@@ -106,4 +156,5 @@ def test_the_docs_show_what_is_shown() -> None:
     shown = file_of("the_longest_log_is_the_wrong_one").read_text()
     card = shown.split("\n", 1)[1].split("\nPartition  Verdict")[0].rstrip()
 
+    card = re.sub(r"(?<=--plan )\w{12}", "3f1c20c9aa5d", card)
     assert card in (Path(__file__).parents[4] / "docs" / "reference" / "commands.md").read_text()
