@@ -85,7 +85,7 @@ class Site:
                 made = recovery("plan", *reach, "--partition", f"orders-{partition}", "--out", plan)
                 assert made.returncode == 0, made.stderr
             digest = plan.read_text().split('"digest": "')[1].split('"')[0]
-            words += [plan, "--approve", digest]
+            words += [plan, "--plan", digest, "--yes"]
         return words
 
     def run(self, command: str, partition: int) -> subprocess.CompletedProcess[str]:

@@ -169,15 +169,15 @@ def test_only_the_plan_that_was_read_is_executed(site: Site, command: Command, t
         done = command(TOOL, "execute", str(file), *site.reach, *words)
         return done.returncode, done.stderr
 
-    unapproved, wrong = execute(sound), execute(sound, "--approve", "0" * 64)
-    changed, replaced = execute(tampered, "--approve", approved), execute(forged, "--approve", approved)
+    unapproved, wrong = execute(sound), execute(sound, "--plan", "0" * 64, "--yes")
+    changed, replaced = execute(tampered, "--plan", approved, "--yes"), execute(forged, "--plan", approved, "--yes")
 
     assert (unapproved[0], wrong[0], changed[0], replaced[0]) == (4, 4, 2, 4)
-    assert f"approved was {'0' * 64}, another plan" in wrong[1]
+    assert f"--plan names {'0' * 64}, another plan" in wrong[1]
     assert "the plan was changed after it was made" in changed[1]
-    assert f"has the digest {found[0]}; approved was {approved}, another plan" in replaced[1]
+    assert f"has the digest {found[0]}; --plan names {approved}, another plan" in replaced[1]
     assert site.state(4) == before
-    assert execute(sound, "--approve", approved)[0] == 0
+    assert execute(sound, "--plan", approved, "--yes")[0] == 0
     assert site.is_recovered(4)
 
 

@@ -203,12 +203,13 @@ def execute(
         typer.Argument(
             metavar="FILE",
             help="A plan, as plan --out writes it, or designated leaders in JSON, as kafka-unclean-recovery writes "
-            "them. Without FILE: the plan of the journal that --approve names.",
+            "them. Without FILE: the plan of the journal that --plan names.",
         ),
     ] = None,
-    approve: Annotated[
-        str | None, typer.Option("--approve", metavar="DIGEST", help="The digest of the plan you have read.")
+    plan: Annotated[
+        str | None, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you have read.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Yes: approve the plan that --plan names.")] = False,
     command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
     controller_config: ControllerConfig = None,
@@ -229,7 +230,7 @@ def execute(
     Designated leaders are no plan yet: one is made of them and approved as with recover.
     """
     from kafka_recovery.cli.cluster import changing
-    from kafka_recovery.cli.cluster.changing import Site
+    from kafka_recovery.cli.cluster.changing import Site, Word
     from kafka_recovery.cli.terminal.inputs import Attesting
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
@@ -237,7 +238,7 @@ def execute(
     attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
     run(
         lambda stop: changing.execute(
-            Site(context.obj, target, journal, output, stop), file, approve, policy, attesting
+            Site(context.obj, target, journal, output, stop), file, Word(plan, yes), policy, attesting
         )
     )
 

@@ -67,12 +67,12 @@ class ApprovedDigest:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Yes to that plan; no to every other, however alike."""
         if digest == self._digest:
-            return approver("--approve")
+            return approver("--yes")
         self.missing.append(digest)
 
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """The same word."""
-        return approver("--approve") if digest == self._digest else None
+        return approver("--yes") if digest == self._digest else None
 
     def withdraw(self) -> None:
         """Nobody waits."""
@@ -94,6 +94,11 @@ class NobodyToAsk:
 
     def withdraw(self) -> None:
         """Nobody waits."""
+
+
+def word_for(digest: str, yes: bool) -> Asking:
+    """What a person said about the one plan that is executed; nobody is asked any more."""
+    return ApprovedDigest(digest) if yes else NobodyToAsk()
 
 
 class ApprovedBefore(NobodyToAsk):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli.cluster import plan_files
-from kafka_recovery.cli.cluster.approvals import ApprovedBefore, ApprovedDigest, Asking, NobodyToAsk, approvals_here
+from kafka_recovery.cli.cluster.approvals import ApprovedBefore, Asking, NobodyToAsk, approvals_here, word_for
 from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal, user
 from kafka_recovery.cli.cluster.looking import reach, refuse_to_attest
 from kafka_recovery.cli.cluster.progress import Watching, watching
@@ -108,27 +108,43 @@ async def recover(site: Site, policy_file: Path | None, wanted: Wanted, attestin
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Which plan a person has read, by its digest, and whether they say yes to it. To name a plan is no yes."""
+
+    plan: str | None
+    yes: bool
+
+    def check(self) -> None:
+        """Raise InvalidDocument for what names no plan."""
+        if self.plan is None and self.yes:
+            raise InvalidDocument("--yes says yes to a plan that was read: name it with --plan DIGEST")
+        if self.plan is not None and not re.fullmatch(r"[0-9a-f]{64}", self.plan):
+            raise InvalidDocument(
+                f"--plan {self.plan!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)"
+            )
+
+
 async def execute(
-    site: Site, file: Path | None, approve: str | None, policy_file: Path | None, attesting: Attesting = _NOTHING
+    site: Site, file: Path | None, word: Word, policy_file: Path | None, attesting: Attesting = _NOTHING
 ) -> ExitCode:
     """Execute a plan file, a plan of the journal, or a file of designated leaders."""
-    if approve is not None and not re.fullmatch(r"[0-9a-f]{64}", approve):
-        raise InvalidDocument(f"--approve {approve!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
+    word.check()
     if file is None:
-        refuse_to_attest(attesting, f"--approve {approve}")
-        return await _execute_from_journal(site, approve, policy_file)
+        refuse_to_attest(attesting, f"--plan {word.plan}")
+        return await _execute_from_journal(site, word, policy_file)
     text = read_text(file, plan_files.LARGEST_FILE)
     if plan_files.is_plan(text):
         refuse_to_attest(attesting, str(file))
-        return await _execute_plan(site, plan_files.read_plan(text, str(file)), file, approve, policy_file)
+        return await _execute_plan(site, plan_files.read_plan(text, str(file)), file, word, policy_file)
     if other := plan_files.other_kind(text):
         raise InvalidDocument(f"{file}: is {other}; execute takes a plan or a file of designated leaders")
     wanted = read_partition_file(file)
     if not wanted.designated:
         raise InvalidDocument(f"{file}: names partitions but no leaders; use recover --path-to-json-file {file}")
-    if approve:
+    if word.plan:
         plan = site.command(f"plan --path-to-json-file {shlex.quote(str(file))}{attesting} --out plan.json")
-        raise InvalidDocument(f"--approve approves a plan, and {file} is none; make one of it first: {plan}")
+        raise InvalidDocument(f"--plan names a plan, and {file} is none; make one of it first: {plan}")
     return await recover(site, policy_file, wanted, attesting)
 
 
@@ -207,7 +223,7 @@ async def carry_out(
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
     unapproved = [
-        Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --approve {digest}"))
+        Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --plan {digest} --yes"))
         for digest in _unapproved(report, asking.missing)
     ]
     plans = tuple(_carried_out(room, report))
@@ -278,24 +294,29 @@ def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
     return asked or (report.plans if lacking else ())
 
 
-async def _execute_plan(site: Site, plan: Plan, file: Path, approve: str | None, policy_file: Path | None) -> ExitCode:
+async def _execute_plan(site: Site, plan: Plan, file: Path, word: Word, policy_file: Path | None) -> ExitCode:
     found = digest(plan)
     _same_policy(plan, policy_file)
-    command = site.command(f"execute {shlex.quote(str(file))} --approve {found}")
-    if approve not in (None, found):
-        _tell_unapproved(site, Unapproved(found, file, command))
-        raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; approved was {approve}, another plan")
-    if needs_approval(plan) and approve is None:
-        _tell_unapproved(site, Unapproved(found, file, command))
-        raise Refusal(ExitCode.APPROVAL, f"{file} needs approval. Once you have read it: {command}")
+    asked = Unapproved(found, file, site.command(f"execute {shlex.quote(str(file))} --plan {found} --yes"))
+    if word.plan not in (None, found):
+        _tell_unapproved(site, asked)
+        raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; --plan names {word.plan}, another plan")
+    _refuse_unapproved(site, plan, word, str(file), asked)
     expected = site.target.expected_cluster_id
     if expected not in (None, plan.cluster_id):
         raise InvalidDocument(f"{file}: the plan is for cluster {plan.cluster_id}, --expect-cluster-id says {expected}")
     site = replace(site, target=replace(site.target, expected_cluster_id=plan.cluster_id))
     async with site.entered("execute", plan.policy, anew=True) as room:
         return await carry_out(
-            site, room, plan.policy, lambda _: ApprovedDigest(found), lambda engine: engine.execute(plan)
+            site, room, plan.policy, lambda _: word_for(found, word.yes), lambda engine: engine.execute(plan)
         )
+
+
+def _refuse_unapproved(site: Site, plan: Plan, word: Word, what: str, asked: Unapproved) -> None:
+    """Raise Refusal where a yes is needed and not given. It is asked for before any broker is."""
+    if needs_approval(plan) and not word.yes:
+        _tell_unapproved(site, asked)
+        raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. Once you have read it: {asked.command}")
 
 
 def _tell_unapproved(site: Site, plan: Unapproved) -> None:
@@ -304,15 +325,17 @@ def _tell_unapproved(site: Site, plan: Unapproved) -> None:
         write_result(site.output, report_document(Report(()), [plan]), "")
 
 
-async def _execute_from_journal(site: Site, approve: str | None, policy_file: Path | None) -> ExitCode:
-    if approve is None:
-        raise InvalidDocument("execute what? Give a plan FILE, or with --approve the digest of a plan in the journal")
+async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None) -> ExitCode:
+    if (named := word.plan) is None:
+        raise InvalidDocument("execute what? Give a plan FILE, or with --plan the digest of a plan in the journal")
     read_policy(policy_file)  # what is wrong with it is said before any broker is asked
     async with site.entered("execute", Policy(), anew=False) as room:
-        plan = room.journal.plan(approve)
+        plan = room.journal.plan(named)
         _same_policy(plan, policy_file)
+        command = site.command(f"execute --plan {named} --yes")
+        _refuse_unapproved(site, plan, word, f"plan {named}", Unapproved(named, room.journal.plan_file(named), command))
         return await carry_out(
-            site, room, plan.policy, lambda _: ApprovedDigest(approve), lambda engine: engine.execute(plan)
+            site, room, plan.policy, lambda _: word_for(named, word.yes), lambda engine: engine.execute(plan)
         )
 
 

@@ -192,7 +192,7 @@ def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out:
         policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""
         return f"kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
     document = plan_files.plan_document(made)
-    approval = f" --approve {document['digest']}" if needs_approval(made) else ""
+    approval = f" --plan {document['digest']} --yes" if needs_approval(made) else ""
     return f"kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
 
 

@@ -87,7 +87,7 @@ def test_an_answer_of_that_broker_voids_it_and_the_plan_says_so(cluster: SmallCl
 def test_a_plan_is_not_executed_once_that_broker_answers(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
     cluster.dead_answers = True
 
-    done = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert done.exit_code == 1
     assert "AttestedBrokerAnswers" in done.stdout
@@ -97,7 +97,7 @@ def test_a_plan_is_not_executed_once_that_broker_answers(cluster: SmallCluster, 
 def test_nor_once_the_attestation_has_expired(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
     cluster.now += timedelta(hours=1)
 
-    done = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert done.exit_code == 1
     assert "AttestationExpired" in done.stdout
@@ -105,7 +105,7 @@ def test_nor_once_the_attestation_has_expired(cluster: SmallCluster, recovery: R
 
 
 def test_else_it_is_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
-    done = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert done.exit_code == 0, done.stderr
     assert cluster.changes == ["elect 2 for orders-17", "restore orders-17"]
@@ -201,8 +201,8 @@ def test_where_nothing_is_offline_it_is_no_mistake(recovery: Run, cluster: Small
 
 def test_a_plan_that_is_made_holds_its_own(recovery: Run, plan_file: Path, cluster: SmallCluster) -> None:
     commands = [
-        recovery("execute", plan_file, "--approve", digest_of(plan_file), *LOST),
-        recovery("execute", "--approve", digest_of(plan_file), *LOST),
+        recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes", *LOST),
+        recovery("execute", "--plan", digest_of(plan_file), "--yes", *LOST),
         recovery("explain", "orders-17", "--plan", plan_file, *LOST),
     ]
 

@@ -57,7 +57,7 @@ def digest_of(plan_file: Path) -> str:
 def test_an_approved_plan_is_executed_and_the_order_restored(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path
 ) -> None:
-    done = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert done.exit_code == 0
     assert cluster.leader(orders) == 2
@@ -79,7 +79,7 @@ def test_the_end_of_a_run_says_who_is_not_to_lead_a_tiered_topic(
 ) -> None:
     cluster.tiered, path = True, tmp_path / "tiered.json"
     shown = recovery("plan", "--all-offline-partitions", "--out", path)
-    done = recovery("execute", path, "--approve", digest_of(path))
+    done = recovery("execute", path, "--plan", digest_of(path), "--yes")
 
     assert "Tier deleted below a moved log start" in " ".join(shown.stdout.split())
     warning = "TIERED TOPIC: do not let broker 1 lead orders-17 before you know that its log start is no later"
@@ -90,16 +90,41 @@ def test_a_plan_nobody_approved_is_not_executed(cluster: SmallCluster, recovery:
     refused = recovery("execute", plan_file)
 
     assert refused.exit_code == 4
-    command = f"kafka-recovery execute {plan_file} --approve {digest_of(plan_file)} --bootstrap-server kafka-1:9092"
+    command = f"kafka-recovery execute {plan_file} --plan {digest_of(plan_file)} --yes --bootstrap-server kafka-1:9092"
     assert refused.stderr == f"Error: {plan_file} needs approval. Once you have read it: {command}\n"
     assert cluster.changes == []
 
 
 def test_another_plan_s_approval_is_not_this_one_s(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
-    refused = recovery("execute", plan_file, "--approve", "0" * 64)
+    refused = recovery("execute", plan_file, "--plan", "0" * 64, "--yes")
 
     assert refused.exit_code == 4
-    assert f"approved was {'0' * 64}, another plan" in refused.stderr
+    assert f"--plan names {'0' * 64}, another plan" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_to_name_a_plan_is_no_yes_to_it(
+    cluster: SmallCluster, recovery: Run, plan_file: Path, orders: TopicPartition
+) -> None:
+    """Of a file and of the journal alike; the command that is told says it."""
+    of_file = recovery("execute", plan_file, "--plan", digest_of(plan_file))
+    (kept,) = json.loads(recovery("recover", "--all-offline-partitions", "--output", "json").stdout)["unapproved"]
+    named = kept["digest"]
+    of_journal = recovery("execute", "--plan", named)
+
+    assert (of_file.exit_code, of_journal.exit_code) == (4, 4)
+    assert of_file.stderr.startswith(f"Error: {plan_file} needs approval. Once you have read it: ")
+    command = f"kafka-recovery execute --plan {named} --yes --bootstrap-server kafka-1:9092"
+    assert of_journal.stderr.startswith(f"Error: plan {named} needs approval. Once you have read it: {command}")
+    assert cluster.leader(orders) is None
+    assert cluster.changes == []
+
+
+def test_a_yes_names_the_plan_that_was_read(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
+    refused = recovery("execute", plan_file, "--yes")
+
+    assert refused.exit_code == 2
+    assert refused.stderr == "Error: --yes says yes to a plan that was read: name it with --plan DIGEST\n"
     assert cluster.changes == []
 
 
@@ -111,7 +136,7 @@ def test_a_plan_that_its_policy_approves_needs_nobody(
 
     done = recovery("execute", path)
 
-    assert "--approve" not in shown.stdout
+    assert "--yes" not in shown.stdout
     assert done.exit_code == 0
     assert cluster.leader(orders) == 2
 
@@ -119,7 +144,7 @@ def test_a_plan_that_its_policy_approves_needs_nobody(
 def test_a_plan_is_executed_under_the_policy_it_was_made_under(
     cluster: SmallCluster, recovery: Run, plan_file: Path, automatic: Path
 ) -> None:
-    refused = recovery("execute", plan_file, "--approve", digest_of(plan_file), "--policy", automatic)
+    refused = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes", "--policy", automatic)
 
     assert refused.exit_code == 2
     assert f"--policy {automatic} is not the policy the plan was made under" in refused.stderr
@@ -129,7 +154,7 @@ def test_a_plan_is_executed_under_the_policy_it_was_made_under(
 def test_a_plan_for_another_cluster_is_refused(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
     cluster.id = "another"
 
-    refused = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    refused = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert refused.exit_code == 2
     assert "belongs to cluster another, expected lk3uXe8CSIqRTHM1qPHJFw" in refused.stderr
@@ -141,7 +166,7 @@ def test_what_changed_since_the_plan_is_not_touched(
 ) -> None:
     cluster.offline("orders-17", {2: 27, 3: 30})
 
-    done = recovery("execute", plan_file, "--approve", digest_of(plan_file), "--output", "json")
+    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes", "--output", "json")
 
     assert done.exit_code == 1
     assert json.loads(done.stdout)["outcomes"][0]["outcome"] == "Refused"
@@ -149,10 +174,10 @@ def test_what_changed_since_the_plan_is_not_touched(
 
 
 def test_a_plan_ends_once(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
-    recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
     cluster.offline("orders-17", {2: 27, 3: 15})
 
-    again = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    again = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert again.exit_code == 2
     assert "has been executed to its end" in again.stderr
@@ -179,7 +204,7 @@ def test_without_a_terminal_recover_asks_for_the_command_that_approves(
     assert refused.exit_code == 4
     assert cluster.changes == []
     found = re.search(
-        r"kafka-recovery (execute --approve ([0-9a-f]{64})) --bootstrap-server kafka-1:9092\n", refused.stderr
+        r"kafka-recovery (execute --plan ([0-9a-f]{64}) --yes) --bootstrap-server kafka-1:9092\n", refused.stderr
     )
     assert found
     assert f"Digest: {found[2]}" in refused.stderr  # the plan itself stands above, for whoever reads the log
@@ -200,13 +225,13 @@ def test_a_program_learns_what_to_have_approved_and_where_it_lies(
     (lacking,) = load(refused.stdout)["unapproved"]
     plan = read(Plan, Path(lacking["file"]).read_bytes(), "the plan")
     assert lacking["digest"] == digest(plan)
-    done = recovery(*shlex.split(lacking["command"])[1:4], "--output", form)
+    done = recovery(*shlex.split(lacking["command"])[1:5], "--output", form)
 
     assert (done.exit_code, load(done.stdout)["unapproved"]) == (0, [])
     assert cluster.leader(orders) == 2
 
 
-@pytest.mark.parametrize("approve", [[], ["--approve", "0" * 64]])
+@pytest.mark.parametrize("approve", [[], ["--plan", "0" * 64, "--yes"]])
 def test_a_program_learns_the_digest_of_a_plan_file_as_well(recovery: Run, plan_file: Path, approve: list[str]) -> None:
     refused = recovery("execute", plan_file, *approve, "--output", "json")
 
@@ -312,7 +337,7 @@ def test_leaders_that_a_person_designated_are_elected_once_approved(
     file.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
 
     asked = recovery("execute", file)
-    digest_alone = recovery("execute", file, "--approve", "0" * 64)
+    digest_alone = recovery("execute", file, "--plan", "0" * 64, "--yes")
     done = recovery("execute", file, "--policy", automatic)
 
     assert asked.exit_code == 4
@@ -384,7 +409,7 @@ def test_a_stricter_policy_of_now_makes_a_resumed_run_ask(
     refused = recovery("resume", "--policy", strict)
 
     assert refused.exit_code == 4
-    assert f"kafka-recovery execute --approve {digest_of(file)}" in refused.stderr
+    assert f"kafka-recovery execute --plan {digest_of(file)} --yes" in refused.stderr
     assert cluster.leader(orders) is None
 
 

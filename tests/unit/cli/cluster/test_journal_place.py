@@ -17,7 +17,7 @@ from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
 DIGEST = "a" * 64
-FROM_JOURNAL = [["resume"], ["undo"], ["execute", "--approve", DIGEST]]
+FROM_JOURNAL = [["resume"], ["undo"], ["execute", "--plan", DIGEST, "--yes"]]
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_an_old_plan_can_be_approved_as_long_as_nobody_recovers_anew(
     grow_old(plan)
     recovery("resume")
 
-    done = recovery("execute", "--approve", digest(read(Plan, plan.read_bytes(), str(plan))))
+    done = recovery("execute", "--plan", digest(read(Plan, plan.read_bytes(), str(plan))), "--yes")
 
     assert done.exit_code == 0
     assert cluster.leader(orders) == 2

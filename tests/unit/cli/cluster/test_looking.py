@@ -87,7 +87,7 @@ def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(
     written = json.loads(out.read_text())
     assert written["kind"] == "RecoveryPlan"
     assert written["plan"]["decisions"] == as_json["plan"]["decisions"] == as_yaml["plan"]["decisions"]
-    command = f"kafka-recovery execute {out} --bootstrap-server kafka-1:9092 --approve {written['digest']}"
+    command = f"kafka-recovery execute {out} --bootstrap-server kafka-1:9092 --plan {written['digest']} --yes"
     assert command in shown.stdout
     assert cluster.changes == []
 

@@ -38,9 +38,10 @@ PLAN = ["plan", "--all-offline-partitions"]
         ([*PLAN, "--policy", "/dev/zero"], "has more than 1048576 bytes"),
         ([*PLAN, "--out", "/nowhere/plan.json"], "/nowhere/plan.json: its directory does not exist"),
         (["plan", "--path-to-json-file", "/nowhere.json"], "/nowhere.json: can't be read"),
-        (["execute"], "execute what? Give a plan FILE, or with --approve the digest"),
-        (["execute", "--approve", "abc"], "--approve 'abc': not a plan's digest (64 hexadecimal digits"),
-        (["execute", "--approve", "a" * 64, "--policy", "/nowhere.yaml"], "/nowhere.yaml: can't be read"),
+        (["execute"], "execute what? Give a plan FILE, or with --plan the digest"),
+        (["execute", "--yes"], "--yes says yes to a plan that was read: name it with --plan DIGEST"),
+        (["execute", "--plan", "abc"], "--plan 'abc': not a plan's digest (64 hexadecimal digits"),
+        (["execute", "--plan", "a" * 64, "--yes", "--policy", "/nowhere.yaml"], "/nowhere.yaml: can't be read"),
         (["execute", "/nowhere.json"], "/nowhere.json: can't be read"),
         (["explain", "orders-17", "--plan", "/nowhere.json"], "/nowhere.json: can't be read"),
     ],
@@ -213,7 +214,7 @@ def test_a_plan_that_was_edited_is_refused(cluster: SmallCluster, recovery: Run,
     document["plan"]["decisions"][0]["leader"] = 3
     file.write_text(json.dumps(document))
 
-    refused = recovery("execute", file, "--approve", document["digest"])
+    refused = recovery("execute", file, "--plan", document["digest"], "--yes")
 
     assert refused.exit_code == 2
     assert "the plan was changed after it was made" in refused.stderr
