@@ -102,6 +102,11 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     )
 
 
+def is_stopped(plan: Plan) -> bool:
+    """Whether it opens with why nobody may approve yet."""
+    return bool(_choice(plan, NOTHING_AT_HAND).stop)
+
+
 def _if_planned(plan: Plan, *, over: bool) -> str | None:
     if not plan.elections:
         return None

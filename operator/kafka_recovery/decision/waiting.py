@@ -78,7 +78,7 @@ def elect_or_wait(plan: Plan) -> Choice:
     lost = attested_lost(plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     return Choice(
-        tuple(dangers),
+        (*dangers, *(_runs(waiting, plan.evidence.cluster) if otherwise else ())),
         (*_nothing_better(len(proven), len(leaderless)), *_silent_at_once(waiting, lost), *bugs),
         tuple(_never(leaderless, lost)),
         (
@@ -148,19 +148,13 @@ def _reconnect_first(
 
     `more`: whose copies may hold more than the planned leader's, by partition.
     """
-    whole: Counter[BrokerId] = Counter()
-    beside: dict[BrokerId, set[BrokerId]] = {}
-    for each in waiting:
-        for member in _fenced_members(each, cluster):
-            if not visible_lacks(each, member):
-                whole[member.broker] += 1
-                beside.setdefault(member.broker, set()).update(more.get(each.id, frozenset()) - {member.broker})
-    for broker, count in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
+    for broker, theirs in _whole_members(waiting, cluster):
+        count = len(theirs)
         yes = (
             f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
             "replica that was read holds a record that it lacks."
         )
-        others = sorted(beside[broker])
+        others = sorted({id for each in theirs for id in more.get(each.id, ())} - {broker})
         too = (
             f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
         )
@@ -170,7 +164,29 @@ def _reconnect_first(
         )
         no = [("No", copied)] if otherwise else []
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
-        yield Question(asked, (("Yes", yes), *no))
+        unknown = [("Nobody knows yet", "approve nothing: look from its machine or pod first.")] if otherwise else []
+        yield Question(asked, (*unknown, ("Yes", yes), *no))
+
+
+def _whole_members(
+    waiting: Sequence[PartitionEvidence], cluster: ClusterState
+) -> Sequence[tuple[BrokerId, Sequence[PartitionEvidence]]]:
+    """Fenced members that lack nothing of what was read, with their partitions; those of most partitions first."""
+    found: dict[BrokerId, list[PartitionEvidence]] = {}
+    for each in waiting:
+        for member in _fenced_members(each, cluster):
+            if not visible_lacks(each, member):
+                found.setdefault(member.broker, []).append(each)
+    return sorted(found.items(), key=lambda whole: (-len(whole[1]), whole[0]))[:_NAMED]
+
+
+def _runs(waiting: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+    """Whoever elects another one while such a member runs gives up what it holds."""
+    for broker, theirs in _whole_members(waiting, cluster):
+        yield (
+            f"DO NOT APPROVE YET. Broker {broker} RUNS, and answers: Kafka can elect it by itself"
+            f"{_of(len(theirs), waiting)} as soon as its heartbeats reach the controllers."
+        )
 
 
 def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[Replica]:
@@ -272,8 +288,7 @@ def _next(
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
     yet, one = "approve nothing yet; " if otherwise else "", len(others) == 1
     last = f". Only if {'its disk is' if one else 'their disks are'} lost as well: {otherwise}" if otherwise else ""
-    start = "If it can, start it" if one else "Start those that can"
-    return f"{yet}ask the same of {listed}{more_of_them}. {start}, wait, and plan again{last}"
+    return f"{yet}ask the same of {listed}{more_of_them}. The answers above hold there too; then plan again{last}"
 
 
 def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:

@@ -141,9 +141,9 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
     assert no == (
         "No, its disk is lost: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
-        "partitions), broker 3 (Kafka can elect it on 1 of 5 partitions). Start those that can, wait, and plan again. "
-        "Only if their disks are lost as well: first copy the directories that may hold more than the new leader, then "
-        "approve this plan."
+        "partitions), broker 3 (Kafka can elect it on 1 of 5 partitions). The answers above hold there too; then plan "
+        "again. Only if their disks are lost as well: first copy the directories that may hold more than the new "
+        "leader, then approve this plan."
     )
 
 
@@ -151,14 +151,14 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     """Both were in sync on all of them, so that each alone brings all of them back."""
     *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
     assert no.startswith(
-        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it). If it can, start "
-        "it, wait, and plan again. Only if its disk is lost as well: "
+        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it). The answers above "
+        "hold there too; then plan again. Only if its disk is lost as well: "
     )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
     *_, no = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
-    assert "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker. Start those that can, wait," in no
+    assert "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker. The answers above hold" in no
 
 
 def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_own_machines() -> None:
@@ -239,7 +239,10 @@ def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
 
 def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_before_anybody_else_leads() -> None:
     assert told(answering(log(30))) == [
+        "DO NOT APPROVE YET. Broker 1 RUNS, and answers: Kafka can elect it by itself as soon as its heartbeats reach "
+        "the controllers.",
         "Can the heartbeats of broker 1 reach the controllers again?",
+        "Nobody knows yet: approve nothing: look from its machine or pod first.",
         "Yes: see to that, and wait. It runs, and answers: Kafka can elect it by itself, and no replica that was read "
         "holds a record that it lacks.",
         "No: stop broker 1 and copy its directories of these partitions, then approve this plan. That is worse: what "

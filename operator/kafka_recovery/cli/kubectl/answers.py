@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.decision.card import AtHand
+from kafka_recovery.decision.card import AtHand, is_stopped
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
@@ -32,7 +32,10 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     if why := holds.bounds(session, incident):
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
         return Ask(("", _WAIT, *_observed(why, plan)), f"{raised}{no}")
-    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {_approve(session, incident)}\n{no}")
+    approve = _approve(session, incident)
+    if is_stopped(plan):
+        return Ask(("", _WAIT, _STOPPED), f"If all else fails: {approve}\n{no}")
+    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {approve}\n{no}")
 
 
 def at_hand(session: Session, incident: Incident) -> AtHand:
@@ -49,6 +52,7 @@ def _approve(session: Session, incident: Incident) -> str:
 
 _BEGINS = "With authority Automatic they begin at once; with Approve somebody is asked about them as well."
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
+_STOPPED = "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:"
 _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
 
 

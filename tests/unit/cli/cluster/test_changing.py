@@ -137,6 +137,9 @@ def test_a_plan_that_its_policy_approves_needs_nobody(
     done = recovery("execute", path)
 
     assert "--yes" not in shown.stdout
+    said = " ".join(shown.stdout.split())
+    assert "election of orders-17. They begin when you execute this plan, and not before. To stop that: press" in said
+    assert f"TO CARRY IT OUT: kafka-recovery execute {path} --bootstrap-server kafka-1:9092 " in said
     assert done.exit_code == 0
     assert cluster.leader(orders) == 2
 

@@ -103,6 +103,33 @@ def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
     assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
 
 
+def test_below_a_plan_that_is_not_to_be_approved_the_last_line_does_not_say_approve(
+    incidents: Incidents, plugin: Plugin, cluster: SmallCluster
+) -> None:
+    cluster.offline("orders-17", {2: 0})
+    plan = incidents.awaiting()
+
+    shown = plugin("plan", "prod-1").stdout
+
+    assert "\nDO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-17." in shown
+    assert "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:" in one_line(shown)
+    command = f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
+    assert f"\nIF ALL ELSE FAILS: {command}\n" in shown
+    assert f"\nIf all else fails: {command}\nRefuse:  " in shown
+    assert "Approve: " not in shown
+
+
+def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_them(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)))
+
+    shown = one_line(plugin("plan", "prod-1").stdout)
+
+    assert "UNASKED: the policy asks nobody about the election of orders-17. With authority Automatic they" in shown
+    assert "To stop that: kubectl kafka-recovery suspend prod-1" in shown
+
+
 @pytest.mark.parametrize("whose", ["cluster", "operator"])
 def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: Plugin, whose: str) -> None:
     incidents.cluster(authority="Observe" if whose == "cluster" else "Approve")

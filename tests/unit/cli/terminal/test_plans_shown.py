@@ -73,6 +73,13 @@ def test_a_plan_beside_which_kafka_may_elect_a_broker_with_less_opens_with_stopp
     assert first.startswith("DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped.")
 
 
+def test_a_plan_beside_which_a_member_runs_that_lacks_nothing_opens_with_that() -> None:
+    _, first, *_ = as_shown(INCIDENTS["a_member_answers_and_is_fenced"]()).splitlines()
+    assert first.startswith("DO NOT APPROVE YET. Broker 1 RUNS, and answers: Kafka can elect it by itself as soon as")
+    _, first, *_ = as_shown(INCIDENTS["the_old_leader_still_leads"]()).splitlines()
+    assert first.startswith("1 partition has no leader"), "nobody is asked to approve anything"
+
+
 def test_an_empty_leader_about_whom_nobody_is_asked_is_to_be_stopped() -> None:
     plan = INCIDENTS["the_only_copy_is_empty"]()
     unasked = tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions)
