@@ -104,7 +104,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
 
 def is_stopped(plan: Plan) -> bool:
     """Whether it opens with why nobody may approve yet."""
-    return bool(_choice(plan, NOTHING_AT_HAND).stop)
+    return bool(_waited_for(plan).stop)
 
 
 def _if_planned(plan: Plan, *, over: bool) -> str | None:
@@ -133,12 +133,21 @@ def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | N
     return "Next, if you approve:" if asked else "To carry it out:", at_hand.approve
 
 
+def in_place_of_electing(plan: Plan) -> Iterator[str]:
+    """Why nobody may approve yet, and what may be better than electing, in sentences."""
+    return _waited_for(plan).sentences()
+
+
+def _waited_for(plan: Plan) -> Choice:
+    found = elect_or_wait(plan)
+    return replace(found, stop=(*found.stop, *_bad_leaders(plan)))
+
+
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
-    elections, found = _elections(plan), elect_or_wait(plan)
+    elections, found = _elections(plan), _waited_for(plan)
     return replace(
         found,
-        stop=(*found.stop, *_bad_leaders(plan)),
         unasked=tuple(_unasked(plan, at_hand)),
         first=(*found.first, *before_consent(plan)),
         questions=(

@@ -9,9 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_recovery.decision.card import in_brief
+from kafka_recovery.decision.card import in_brief, in_place_of_electing
 from kafka_recovery.decision.costs import BrokerCost, costs
-from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -175,7 +174,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
         summary=" ".join(in_brief(plan)),
-        waiting=" ".join(elect_or_wait(plan).sentences()),
+        waiting=" ".join(in_place_of_electing(plan)),
     )
 
 

@@ -237,6 +237,17 @@ def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
     assert "Can broker 1 be started with its own, intact disk? Nobody knows yet: start nothing" in told
 
 
+def test_whoever_is_asked_about_an_empty_leader_reads_first_not_to_approve() -> None:
+    plan = decide(
+        evidence(partition({1: None, 2: log(0), 3: log(0)})),
+        policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
+    )
+
+    told = plan_now(plan, "d" * 64, NOON).waiting
+
+    assert told.startswith("DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-0. Once it leads, every")
+
+
 def test_long_advice_is_not_cut_off() -> None:
     """Longer than a condition's message may be; not without end."""
     known = awaited()
