@@ -144,6 +144,29 @@ def test_a_plan_that_its_policy_approves_needs_nobody(
     assert cluster.leader(orders) == 2
 
 
+MIXED = """
+rules:
+- name: payments
+  topics: {names: [payments]}
+- name: everything
+  approval: AutoApprove
+"""
+
+
+def test_off_a_terminal_what_needs_no_approval_begins_and_the_log_says_so(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, tmp_path: Path
+) -> None:
+    payments = cluster.offline("payments-0", {2: 27, 3: 15})
+    policy = tmp_path / "mixed.yaml"
+    policy.write_text(MIXED)
+
+    done = recovery("recover", "--all-offline-partitions", "--policy", policy)
+
+    said = " ".join(done.stderr.split())
+    assert "UNASKED: the policy asks nobody about the election of orders-17. They begin now. To stop that: " in said
+    assert (cluster.leader(orders), cluster.leader(payments)) == (2, None)
+
+
 def test_a_plan_is_executed_under_the_policy_it_was_made_under(
     cluster: SmallCluster, recovery: Run, plan_file: Path, automatic: Path
 ) -> None:
