@@ -9,9 +9,9 @@ from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDER
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.plan import Lack, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers, Rule
 from unit.decision.incident import broker, code, dead, decided, evidence, history, log, partition, policy, step
 from unit.decision.written import merit
@@ -102,6 +102,20 @@ PROVEN = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
 def test_where_nothing_is_proven_least_loss_ranks_by_epochs(known: PartitionHistory | None) -> None:
     seen = evidence(partition({1: None, 2: LONGER, 3: NEWER}, history=known))
     assert decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS)).ranking == (3, 2)
+
+
+def test_least_loss_cuts_what_only_others_than_acks_all_may_have_acknowledged_and_the_plan_counts_it() -> None:
+    """An empty log that is proven Lossless leads before a longer one that is not proven to be intact."""
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
+    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=known)
+    by_proof, by_epochs = (
+        decided(evidence(seen), policy(candidate_order=order))
+        for order in (CandidateOrder.LEAST_LOSS, CandidateOrder.EPOCH_FIRST)
+    )
+
+    assert (by_proof.leader, by_epochs.leader) == (3, 2)
+    assert by_proof.loss is not None
+    assert (by_proof.loss.loss_class, by_proof.loss.lacks) == (LossClass.LOSSLESS, (Lack(BrokerId(2), Offset(0), 6),))
 
 
 def test_least_loss_is_nobodys_default() -> None:
