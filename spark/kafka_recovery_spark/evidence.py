@@ -33,6 +33,7 @@ NOT_READ = frozenset(
         "min_isr",
         "unclean_election_enabled",
         "tiered",
+        "configs_problem",
         "history",
         "witnessed_ends.source",
         "replicas.problem.message",

@@ -30,7 +30,7 @@ from kafka_recovery.formats import policy_file
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.formats.fields import Text
 from kafka_recovery_spark.evidence import Source, for_hadoop, sources, storage_for_spark, table
-from kafka_recovery_spark.ranking import check_orders, ranking
+from kafka_recovery_spark.ranking import ranking
 from kafka_recovery_spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
 from kafka_recovery_spark.session import SOON_OVER, check_java, running
 from kafka_recovery_spark.spread import leaders
@@ -112,7 +112,6 @@ def claimed(asked: Asked) -> Work:
     except PydanticCustomError as error:
         raise InvalidDocument(f"--run: {error.message()} (got {asked.run!a})") from None
     policy = _read_policy(asked.policy)
-    check_orders(policy)
     to = storage_for_spark(asked.to)
     found = sources(asked.evidence, clusters=asked.clusters or None, not_before=asked.not_before)
     if to.listed(asked.run):

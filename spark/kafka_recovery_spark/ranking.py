@@ -15,12 +15,11 @@ from pyspark.sql import functions as F
 
 from kafka_recovery.decision.guards import BROKER_GUARDS, REPLICA_GUARDS
 from kafka_recovery.decision.judgement import OBSERVED_ONLY
-from kafka_recovery.decision.order import BY_COST, ORDERS
+from kafka_recovery.decision.order import BY_LOGS
 from kafka_recovery.decision.refusals import CLUSTER_GUARDS, PARTITION_GUARDS, RETURN_GUARDS
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
-from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery_spark.columns import Seen, every, first_objection, literal, sort_keys
 from kafka_recovery_spark.copies import common_point, equal, first_lacking, held, let, records_lacking
 
@@ -31,24 +30,12 @@ def ranking(evidence: DataFrame, policy: Policy, waited: timedelta = NO_WAIT) ->
     """One row a partition, in no order.
 
     `chosen` is the first of `equals`; whichever of them leads, `log_end`, `at_least` and `lacks` are the same.
-    `at_most` is null and `loss_class` at best Unknown: an ISR history is proof for the plan, and is not read here.
-    Raises InvalidDocument for a candidate order that ranks by what is proven.
+    `at_most` is null and `loss_class` at best Unknown: an ISR history is proof for the plan, and is not read here. So
+    an order by what is proven ranks as where nothing is; a plan that knows a history does not take this choice.
     """
-    check_orders(policy)
     seen = Seen(policy.limits, waited)
     judged = _judged(_placed(_ruled(evidence, policy), seen), seen)
     return _told(_sorted(_compared(_best(_examined(judged, policy, seen)))))
-
-
-def check_orders(policy: Policy) -> None:
-    """Raises InvalidDocument for an order that needs more than a row's columns."""
-    for rule in policy.rules:
-        if rule.candidate_order in BY_COST:
-            raise InvalidDocument(
-                f"rule {rule.name}: candidateOrder: {rule.candidate_order} ranks by what ISR histories prove, which a "
-                f"fleet's job does not work out; let the plan of each cluster choose, or rank by "
-                f"{CandidateOrder.EPOCH_FIRST} or {CandidateOrder.LONGEST_LOG}"
-            )
 
 
 def _ruled(evidence: DataFrame, policy: Policy) -> DataFrame:
@@ -289,7 +276,7 @@ def _selects(topics: TopicSelector, topic: Column) -> Column:
 def keys_for(policy: Policy, about: Seen) -> list[Column]:
     """The keys of the rule's order; where all rules have the same one, of that one."""
     orders = sorted({rule.candidate_order for rule in policy.rules}) or [CandidateOrder.EPOCH_FIRST]
-    first, *rest = [sort_keys(ORDERS[order], about) for order in orders]
+    first, *rest = [sort_keys(BY_LOGS[order], about) for order in orders]
     keys = first
     for order, others in zip(orders[1:], rest, strict=True):
         chosen = F.col("rule")["candidate_order"] == F.lit(str(order))

@@ -22,6 +22,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule
+from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 
 
 def promises(
@@ -99,6 +100,7 @@ def test_by_least_loss_what_is_proven_best_comes_first_and_the_rest_as_by_epochs
         )
         costs = {id: proven(classify(partition, partition.replicas[id], KNOWN)) for id in by_epochs}
         assert list(by_loss) == sorted(by_epochs, key=costs.__getitem__), (partition, costs)
+        assert by_loss == best_first_of(partition, KNOWN, CandidateOrder.LEAST_LOSS), (partition, costs)
         otherwise += by_loss[:1] != by_epochs[:1]
     assert otherwise > 0
 

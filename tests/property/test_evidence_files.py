@@ -103,6 +103,7 @@ partitions = st.builds(
     tiered=flags,
     witnessed_ends=st.lists(st.builds(WitnessedEnd, texts, offsets), max_size=2).map(tuple),
     history=st.none() | histories,
+    configs_problem=reasons,
 )
 odd_brokers = st.builds(
     Broker,

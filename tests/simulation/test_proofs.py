@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_recovery.decision import judgement
+from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.policy import CandidateOrder
@@ -116,3 +118,29 @@ def test_a_bound_is_met_by_a_loss_that_it_allows() -> None:
 
     assert "a proven class met a loss that it allows" in history.verdict.marks
     assert "\n".join(map(str, history.verdict.findings)) == ""
+
+
+def by_proof(seed: int) -> Scenario:
+    scenario = draw(seed)
+    return replace(scenario, rules=replace(scenario.rules, candidate_order=CandidateOrder.LEAST_LOSS))
+
+
+SHORTER_AND_PROVEN = 1310
+"""Of three partitions a replica is proven to lose nothing, and another one has the longer log of the same epoch."""
+
+
+def test_whom_a_proof_puts_before_a_longer_log_is_the_best_for_the_oracle_too() -> None:
+    history = happen(by_proof(SHORTER_AND_PROVEN))
+
+    assert "\n".join(map(str, history.findings)) == ""
+    assert {loss.loss_class for loss in losses(history)} == {LossClass.LOSSLESS}
+
+
+def test_an_engine_that_ranks_by_epochs_where_its_rule_asks_for_proofs_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judgement, "cost_of", lambda *_: NOT_PROVEN)
+
+    found = {finding.invariant for finding in happen(by_proof(SHORTER_AND_PROVEN)).findings}
+
+    assert "best_first" in found

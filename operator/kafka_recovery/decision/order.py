@@ -65,5 +65,10 @@ ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
     CandidateOrder.LEAST_LOSS: LEAST_LOSS,
 }
 
-BY_COST = frozenset(order for order, keys in ORDERS.items() if any(FACTS[key.fact].subject == "cost" for key in keys))
+BY_LOGS: Mapping[CandidateOrder, tuple[Key, ...]] = {
+    order: tuple(key for key in keys if FACTS[key.fact].subject != "cost") for order, keys in ORDERS.items()
+}
+"""The same where nothing is proven of any candidate: then all cost the same."""
+
+BY_COST = frozenset(order for order, keys in ORDERS.items() if keys != BY_LOGS[order])
 """The orders that see what each candidate is proven to cost."""

@@ -15,6 +15,7 @@ from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.known_bugs import asking
 from kafka_recovery.decision.lineups import Brokers, Lineup, Lineups
 from kafka_recovery.decision.loss import by_broker, classify
+from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.decision.present_order import elects
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
 from kafka_recovery.decision.spread import Loads, TieSet, level, no_load, share
@@ -50,8 +51,9 @@ def decide(
     """Judge every partition, spread the leaders among equals, order the work.
 
     `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a
-    fleet's ranking chose for this very outage: `ranked`. `kept_off`: where nobody is elected, whatever the evidence
-    says, and why; they take no place of the limit on one plan.
+    fleet's ranking chose for this very outage: `ranked`, unless the order is by what a history proves, which no ranking
+    reads. `kept_off`: where nobody is elected, whatever the evidence says, and why; they take no place of the limit on
+    one plan.
     """
     with uncollected():
         evidence = _in_order(evidence)
@@ -107,7 +109,7 @@ def _in_order(evidence: Evidence) -> Evidence:
 def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> Standing:
     """A leader that was named beats the order, but no guard; what a person says stands over a ranking."""
     partition = standing.partition
-    by_ranking = ranked.get(partition.id)
+    by_ranking = None if _knows_more(standing) else ranked.get(partition.id)
     leader = designated.get(partition.id)
     if leader is None and by_ranking and by_ranking.leader_epoch == partition.leader_epoch:
         leader = by_ranking.leader
@@ -122,6 +124,11 @@ def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> S
         return standing  # nothing is wrong with this replica: something else forbids any election
     reason = _not_to_lead(leader, partition, failed, by_person=partition.id in designated)
     return _refused(standing, reason)
+
+
+def _knows_more(standing: Standing) -> bool:
+    """Whether the rule's order saw what a fleet's ranking never reads: what the history proves of each candidate."""
+    return standing.partition.history is not None and standing.rule.candidate_order in BY_COST
 
 
 def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason | None, *, by_person: bool) -> Reason:

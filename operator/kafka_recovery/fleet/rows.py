@@ -67,6 +67,7 @@ def partition(row: Row) -> PartitionEvidence:
         min_isr=None if row["min_isr"] is None else MinInsyncReplicas(**row["min_isr"]),
         unclean_election_enabled=row["unclean_election_enabled"],
         tiered=row["tiered"],
+        configs_problem=_reason(row["configs_problem"]),
         witnessed_ends=tuple(WitnessedEnd(**entry) for entry in row["witnessed_ends"]),
         history=_history(row["history"]),
     )
@@ -89,6 +90,7 @@ def _row(seen: PartitionEvidence, cluster: Row, states: Mapping[BrokerId, Row]) 
         "min_isr": seen.min_isr and {"value": seen.min_isr.value, "source": seen.min_isr.source},
         "unclean_election_enabled": seen.unclean_election_enabled,
         "tiered": seen.tiered,
+        "configs_problem": _reason_row(seen.configs_problem),
         "witnessed_ends": [{"source": witness.source, "end": witness.end} for witness in seen.witnessed_ends],
         "history": seen.history and asdict(seen.history, dict_factory=_with_lists),
         "replicas": [_replica_row(replica, states.get(replica.broker)) for replica in seen.replicas],
@@ -128,12 +130,11 @@ def _broker_state(broker: Broker) -> Row:
 
 
 def _replica_row(replica: Replica, state: Row | None) -> Row:
-    problem = replica.problem
     return {
         "broker": replica.broker,
         "broker_state": state,
         "log": replica.log and _log_row(replica.log),
-        "problem": problem and {"code": problem.code, "message": problem.message},
+        "problem": _reason_row(replica.problem),
         "leads": replica.leads,
     }
 
@@ -153,9 +154,8 @@ def _log_row(log: ReplicaLog) -> Row:
 
 
 def _replica(entry: Row) -> Replica:
-    problem = entry["problem"]
     log = None if entry["log"] is None else _log(entry["log"])
-    return Replica(BrokerId(entry["broker"]), log, None if problem is None else Reason(**problem), entry["leads"])
+    return Replica(BrokerId(entry["broker"]), log, _reason(entry["problem"]), entry["leads"])
 
 
 def _log(entry: Row) -> ReplicaLog:
@@ -190,6 +190,14 @@ def _with_lists(entry: Iterable[tuple[str, Any]]) -> Row:
 
 def _with_tuples(entry: Row) -> Row:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+
+
+def _reason(entry: Row | None) -> Reason | None:
+    return None if entry is None else Reason(**entry)
+
+
+def _reason_row(reason: Reason | None) -> Row | None:
+    return None if reason is None else {"code": reason.code, "message": reason.message}
 
 
 def _reassignment(entry: Row | None) -> Reassignment | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
 """Raised by whatever a reader of the version before would take wrongly, a new column included."""
 
 VERSION_KEY = b"kafka-recovery.evidence.version"
@@ -135,6 +135,7 @@ SCHEMA = pa.schema(
         pa.field("min_isr", MIN_ISR),
         pa.field("unclean_election_enabled", pa.bool_()),
         pa.field("tiered", pa.bool_()),
+        pa.field("configs_problem", REASON),
         _always("witnessed_ends", WITNESSED_ENDS),
         pa.field("history", HISTORY),
         _always("replicas", _list(REPLICA)),

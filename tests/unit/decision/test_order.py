@@ -6,9 +6,12 @@ import pytest
 
 from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.plan import Lack, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers, Rule
 from unit.decision.incident import broker, code, dead, decided, evidence, history, log, partition, policy, step
 from unit.decision.written import merit
@@ -91,6 +94,8 @@ def test_of_two_bounds_the_smaller_one_leads() -> None:
 
 
 PROVES_NOTHING = history(step(1, 2), step(1))
+PROVEN = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+"""Broker 3 left the ISR last, and its copy is intact."""
 
 
 @pytest.mark.parametrize("known", [None, PROVES_NOTHING], ids=["nobody watched", "the history proves nothing"])
@@ -99,8 +104,51 @@ def test_where_nothing_is_proven_least_loss_ranks_by_epochs(known: PartitionHist
     assert decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS)).ranking == (3, 2)
 
 
+def test_least_loss_cuts_what_only_others_than_acks_all_may_have_acknowledged_and_the_plan_counts_it() -> None:
+    """An empty log that is proven Lossless leads before a longer one that is not proven to be intact."""
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
+    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=known)
+    by_proof, by_epochs = (
+        decided(evidence(seen), policy(candidate_order=order))
+        for order in (CandidateOrder.LEAST_LOSS, CandidateOrder.EPOCH_FIRST)
+    )
+
+    assert (by_proof.leader, by_epochs.leader) == (3, 2)
+    assert by_proof.loss is not None
+    assert (by_proof.loss.loss_class, by_proof.loss.lacks) == (LossClass.LOSSLESS, (Lack(BrokerId(2), Offset(0), 6),))
+
+
 def test_least_loss_is_nobodys_default() -> None:
     assert Rule("any").candidate_order is CandidateOrder.EPOCH_FIRST
+
+
+@pytest.mark.parametrize(
+    ("order", "known", "leader"),
+    [
+        (CandidateOrder.LEAST_LOSS, PROVEN, 3),
+        (CandidateOrder.LEAST_LOSS, None, 2),
+        (CandidateOrder.EPOCH_FIRST, PROVEN, 2),
+    ],
+    ids=["a proof is known", "nobody watched", "the order asks for no proof"],
+)
+def test_what_a_fleets_ranking_chose_does_not_stand_over_a_proof_that_it_never_read(
+    order: CandidateOrder, known: PartitionHistory | None, leader: int
+) -> None:
+    seen = partition({1: None, 2: NEWER, 3: log(5, (0, 0), (3, 2))}, history=known)
+    ranked = {seen.id: Ranked(BrokerId(2), seen.leader_epoch)}
+
+    (decision,) = decide(evidence(seen), policy(candidate_order=order), ranked=ranked).decisions
+
+    assert decision.leader == leader
+
+
+def test_whom_a_person_named_leads_whatever_is_proven_of_others() -> None:
+    seen = partition({1: None, 2: NEWER, 3: log(5, (0, 0), (3, 2))}, history=PROVEN)
+    by_proof = policy(candidate_order=CandidateOrder.LEAST_LOSS)
+
+    (decision,) = decide(evidence(seen), by_proof, designated={seen.id: BrokerId(2)}).decisions
+
+    assert decision.leader == 2
 
 
 def test_what_could_not_be_read_ranks_by_no_epoch() -> None:

@@ -16,6 +16,7 @@ import pytest
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.history import MOST_STEPS
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet import parquet_files
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from kafka_recovery.fleet.schema import SCHEMA, SURROUNDINGS_KEY, VERSION_KEY
@@ -85,6 +86,18 @@ def test_a_broker_that_the_cluster_does_not_know_has_no_state() -> None:
 
     assert row["replicas"][1]["broker_state"] is None
     assert row["cluster"]["view_advances"] is None
+
+
+def test_configs_that_could_not_be_read_are_told_apart_from_configs_that_say_no() -> None:
+    """Nobody knows whether such a topic has a remote tier, so the loss class that is proven of it has to be Unknown."""
+    seen, unread = look(partitions=1), Reason("TopicAuthorizationFailed", "no DESCRIBE_CONFIGS on topic orders")
+    kept = replace(seen, partitions=(replace(seen.partitions[0], configs_problem=unread),))
+
+    (of_unread,) = decoded(encoded(kept, "file"), "file").partitions
+    (of_read,) = decoded(encoded(seen, "file"), "file").partitions
+
+    assert (of_unread.configs_problem, of_unread.may_be_tiered) == (unread, True)
+    assert (of_read.configs_problem, of_read.may_be_tiered) == (None, False)
 
 
 def test_whether_there_is_a_controller_is_unknown_if_nobody_was_asked_twice() -> None:
@@ -159,8 +172,8 @@ def test_a_history_of_an_unknown_loss_class_is_refused() -> None:
 
 
 def test_another_schema_version_is_named() -> None:
-    assert refusal(with_metadata(VERSION_KEY, b"2")) == (
-        "here.parquet: kafka-recovery.evidence.version: this release reads version 1 (got '2')"
+    assert refusal(with_metadata(VERSION_KEY, b"1")) == (
+        "here.parquet: kafka-recovery.evidence.version: this release reads version 2 (got '1')"
     )
 
 

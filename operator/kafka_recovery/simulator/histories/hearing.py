@@ -57,7 +57,7 @@ class Witnesses:
 class HeardCluster:
     """Port `Cluster` of one process: the real client, and what witnesses and the metadata log add to its evidence.
 
-    `looked` hears of every evidence as the client gathered it.
+    `looked` hears of every evidence as the engine gets it: an order may rank by what a history proves.
     """
 
     process: Process
@@ -71,13 +71,14 @@ class HeardCluster:
     ) -> Evidence:
         """As the client does."""
         evidence = await self.cluster.gather(scope, rules, known)
-        self.looked(evidence)
         partitions = tuple(map(self._witnessed, evidence.partitions))
         if self.scenario.knows_history:
             self.process.step("read histories")
             told = self.story.metadata_log.histories(partition.id for partition in partitions)
             partitions = tuple(replace(partition, history=told.get(partition.id)) for partition in partitions)
-        return replace(evidence, partitions=partitions)
+        evidence = replace(evidence, partitions=partitions)
+        self.looked(evidence)
+        return evidence
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None

@@ -1,8 +1,7 @@
 """Who may be elected, worked out a second time, slowly, from the words of docs/explanation/decision-rules.md alone.
 
 It shares nothing with `decision`: every log is spread out offset by offset, every pair of replicas is compared. An
-error would have to be made twice, in two ways, to stay unseen. What a history proves is no matter of logs: `LeastLoss`
-is ranked by epochs here.
+error would have to be made twice, in two ways, to stay unseen. What a history proves is worked out in `naive_proofs`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import CandidateOrder
+from kafka_recovery.simulator.histories.judging.naive_proofs import cost
 
 NOTHING_WRITTEN = -1
 
@@ -18,7 +18,7 @@ def firsts(partition: PartitionEvidence, cluster: ClusterState, order: Candidate
     """The replicas that may be elected: the best one, and those that hold exactly the same."""
     candidates = [replica for replica in partition.replicas if _eligible(replica, partition, cluster, order)]
     for best in candidates:
-        if all(other is best or _beats(best, other, partition, order) for other in candidates):
+        if all(other is best or _beats(best, other, partition, cluster, order) for other in candidates):
             return frozenset(other.broker for other in candidates if _same(best, other))
     return frozenset()
 
@@ -27,7 +27,7 @@ def best_first_of(partition: PartitionEvidence, cluster: ClusterState, order: Ca
     """All replicas that may be elected, the best one first."""
     candidates = [replica for replica in partition.replicas if _eligible(replica, partition, cluster, order)]
     better = {
-        one.broker: sum(_beats(one, other, partition, order) for other in candidates if other is not one)
+        one.broker: sum(_beats(one, other, partition, cluster, order) for other in candidates if other is not one)
         for one in candidates
     }
     return tuple(sorted(better, key=lambda broker: better[broker], reverse=True))
@@ -47,9 +47,15 @@ def _eligible(replica: Replica, partition: PartitionEvidence, cluster: ClusterSt
     return order is CandidateOrder.LONGEST_LOG or log.epochs is not None
 
 
-def _beats(one: Replica, other: Replica, partition: PartitionEvidence, order: CandidateOrder) -> bool:
+def _beats(
+    one: Replica, other: Replica, partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder
+) -> bool:
     assert one.log is not None
     assert other.log is not None
+    if order is CandidateOrder.LEAST_LOSS:
+        costs = cost(one, partition, cluster), cost(other, partition, cluster)
+        if costs[0] != costs[1]:
+            return costs[0] < costs[1]
     epochs = (_epoch_of_last(one.log), _epoch_of_last(other.log))
     ends = (one.log.end, other.log.end)
     pairs = (ends, epochs) if order is CandidateOrder.LONGEST_LOG else (epochs, ends)
