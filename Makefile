@@ -7,6 +7,8 @@ ROOT   := $(CURDIR)
 
 # Set, not extended: what a shell happens to export must not decide what the tests import.
 export PYTHONPATH := $(ROOT)/operator:$(ROOT)/spark:$(ROOT)/tests
+# Compiled tests are kept: a dozen processes import them.
+export PYTHONDONTWRITEBYTECODE :=
 
 SOURCES := $(wildcard operator spark tests demo bench charts/*.py)
 # Keeps each tier's seconds in build/timings.json.
