@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import attested_lost, told
+from kafka_recovery.decision.better_proofs import better_proofs
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
@@ -239,6 +240,8 @@ def _bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
     for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
         named_by_hand = [decision for decision in by_hand if decision.leader == leader]
         yield f"{'' if over else _stopped(named_by_hand)}{_named_by_hand(leader, named_by_hand)}"
+    for ids, more in () if over else better_proofs(plan):
+        yield f"{_stopped([plan.elections[id] for id in ids])}{more}"
 
 
 def _stopped(decisions: Sequence[Decision]) -> str:

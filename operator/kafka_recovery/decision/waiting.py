@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
+from kafka_recovery.decision.better_proofs import instead_of_approving
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
@@ -98,7 +99,7 @@ def _otherwise(plan: Plan) -> str:
     leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
     if any(leader is not None and is_empty(leader.log) for leader in leaders):
         return "see whether any other copy can be had, and plan again; approve this plan only if there is none"
-    return _APPROVE
+    return instead_of_approving(plan) or _APPROVE
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:

@@ -84,6 +84,14 @@ def a_few_records_are_lost_at_most() -> Plan:
     return planned(seen, designated={ORDERS: BrokerId(3)})
 
 
+def the_longest_log_is_not_the_proven_one() -> Plan:
+    """Broker 3 left the ISR last; broker 2 kept records that were never acknowledged with acks=all."""
+    told = history(step(1, 2, 3), step(1, 3), step(1), intact=(2, 3))
+    held: dict[int, Held] = {1: silent(1), 2: log(30), 3: log(28, (0, 0), (1, 10))}
+    by_length = Policy((replace(BY_HAND.rules[0], candidate_order=CandidateOrder.LONGEST_LOG),))
+    return planned(evidence(*orders(2, held, history=told)), by_length)
+
+
 def the_only_copy_is_empty() -> Plan:
     """It came back with a new disk."""
     return planned(evidence(*orders(2, {1: silent(1), 2: silent(2), 3: log(0)}), brokers=(dead(1), dead(2), broker(3))))
@@ -170,7 +178,8 @@ INCIDENTS: Mapping[str, Callable[[], Plan]] = {
     each.__name__: each
     for each in (
         the_last_member_is_dead, the_longest_log_is_the_wrong_one, nothing_is_lost, nothing_is_lost_and_nobody_is_asked,
-        a_few_records_are_lost_at_most, the_only_copy_is_empty, the_next_in_line_is_empty, no_copy_lives,
+        a_few_records_are_lost_at_most, the_longest_log_is_not_the_proven_one, the_only_copy_is_empty,
+        the_next_in_line_is_empty, no_copy_lives,
         several_brokers_are_dead, a_member_answers_and_is_fenced, the_old_leader_still_leads,
         a_member_is_back_a_moment_ago, a_member_is_back_with_less, many_partitions, some_are_led_again,
         leader_epochs_are_unknown, retention_emptied_the_only_copy,

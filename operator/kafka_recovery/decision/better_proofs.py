@@ -1,0 +1,107 @@
+"""Candidates of which more is proven than of the leader that the policy's order chooses.
+
+Only where a history is known, and the order does not read what it proves (docs/explanation/decision-rules.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from kafka_recovery.decision.alike import named
+from kafka_recovery.decision.costs import records
+from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.order import BY_COST
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Loss, Plan
+from kafka_recovery.domain.policy import CandidateOrder
+
+_AGAIN = f"have the policy's candidateOrder say {CandidateOrder.LEAST_LOSS}, and read the plan that follows"
+
+
+def instead_of_approving(plan: Plan) -> str:
+    """What to do first, as an instruction; empty: no more is proven of anybody."""
+    return _AGAIN if any(better_proofs(plan)) else ""
+
+
+class BetterProof(NamedTuple):
+    """`broker` may lead as well, and its `loss` is proven smaller than that of the `leader` that `order` chooses.
+
+    `lacks`: how many records of others it is seen to lack all the same.
+    """
+
+    order: CandidateOrder
+    leader: BrokerId
+    broker: BrokerId
+    loss_class: LossClass
+    at_most: int
+    lacks: int
+    id: TopicPartition
+
+
+def better_proofs(plan: Plan) -> Iterator[tuple[Sequence[TopicPartition], str]]:
+    """Where a plan's order costs more than another candidate would: on which partitions, and what is proven of whom."""
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    found = [
+        better
+        for id, decision in plan.elections.items()
+        if (better := _better_proof(decision, seen[id], plan.evidence.cluster))
+    ]
+    for _, group in groupby(sorted(found, key=_alike), key=lambda each: _alike(each)[:4]):
+        alike = list(group)
+        yield [each.id for each in alike], _told(alike)
+
+
+def _alike(better: BetterProof) -> tuple[CandidateOrder, BrokerId, BrokerId, LossClass, TopicPartition]:
+    """Those of one group are told in one sentence, by id."""
+    return better.order, better.leader, better.broker, better.loss_class, better.id
+
+
+def _better_proof(decision: Decision, partition: PartitionEvidence, cluster: ClusterState) -> BetterProof | None:
+    leader, planned = decision.leader, decision.loss
+    if leader is None or planned is None or partition.history is None:
+        return None
+    if decision.candidate_order in BY_COST or decision.is_worse_than_best:
+        return None  # the order went by proofs, or it did not choose
+    best: BetterProof | None = None
+    for broker in decision.ranking:
+        replica = partition.replica(broker)
+        if replica is None or broker == leader:
+            continue
+        loss = classify(partition, replica, cluster)
+        if loss.at_most is None or not _is_less(loss.loss_class, loss.at_most, planned.loss_class, planned.at_most):
+            continue
+        if best is None or _is_less(loss.loss_class, loss.at_most, best.loss_class, best.at_most):
+            best = BetterProof(
+                decision.candidate_order, leader, broker, loss.loss_class, loss.at_most, _lacks(loss), decision.id
+            )
+    return best
+
+
+def _is_less(one: LossClass, at_most: int, other: LossClass, than: int | None) -> bool:
+    if one is not other:
+        return BEST_FIRST.index(one) < BEST_FIRST.index(other)
+    return than is None or at_most < than
+
+
+def _lacks(loss: Loss) -> int:
+    return sum(lack.records for lack in loss.lacks)
+
+
+def _told(alike: Sequence[BetterProof]) -> str:
+    order, leader, broker, loss_class, *_ = alike[0]
+    ids = named([each.id for each in alike])
+    if loss_class is LossClass.LOSSLESS:
+        lost = "it is proven that no record acknowledged with acks=all would be lost"
+    else:
+        most = records(sum(each.at_most for each in alike))
+        lost = f"it is proven that at most {most} acknowledged with acks=all would be lost"
+    lacks = sum(each.lacks for each in alike)
+    others = f", though others hold {records(lacks)} that it lacks" if lacks else ""
+    return (
+        f"More is proven of broker {broker}: if it led {ids}, {lost}{others}. {order} chooses broker {leader}; "
+        f"{CandidateOrder.LEAST_LOSS} goes by what is proven. {_AGAIN[0].upper()}{_AGAIN[1:]}."
+    )

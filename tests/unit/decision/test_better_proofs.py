@@ -1,0 +1,85 @@
+"""What a candidate order costs that does not go by proofs, said before anybody approves it."""
+
+from __future__ import annotations
+
+from kafka_recovery.decision.better_proofs import better_proofs
+from kafka_recovery.decision.card import card
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.policy import Approval, CandidateOrder
+from unit.decision.incident import ORDERS, broker, dead, evidence, history, log, partition, policy, step
+
+LONGEST = policy(candidate_order=CandidateOrder.LONGEST_LOG)
+LEFT_LAST = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+"""Broker 3 left the ISR last, and its copy is intact."""
+SECOND = TopicPartition("orders", 1)
+
+
+def offline(known: PartitionHistory | None = LEFT_LAST, id: TopicPartition = ORDERS) -> PartitionEvidence:
+    """Broker 2 has the longer log, broker 3 the newer epoch."""
+    return partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=known, id=id)
+
+
+def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the_other() -> None:
+    plan = decide(evidence(offline(), offline(id=SECOND)), LONGEST)
+
+    more = (
+        "More is proven of broker 3: if it led orders-0, orders-1, it is proven that no record acknowledged with "
+        "acks=all would be lost, though others hold 40 records that it lacks. LongestLog chooses broker 2; LeastLoss "
+        "goes by what is proven. Have the policy's candidateOrder say LeastLoss, and read the plan that follows."
+    )
+    assert list(better_proofs(plan)) == [([ORDERS, SECOND], more)]
+    assert card(plan).stop == (f"DO NOT APPROVE. {more}",)
+
+
+def test_a_smaller_bound_is_more_proof() -> None:
+    """Three intact copies of five; broker 4 holds everything, and is fenced."""
+    five, members = (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
+    known = history(*[step(*isr, min_isr=3, replicas=five) for isr in members], intact=[2, 3, 4])
+    held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(21, (0, 0), (3, 20)), 5: None}
+    brokers = (dead(1), broker(2), broker(3), broker(4, fenced=True), dead(5))
+    plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
+
+    ((_, told),) = better_proofs(plan)
+
+    assert "of broker 3" in told
+    assert "at most 5 records acknowledged with acks=all would be lost" in told
+    assert "EpochFirst chooses broker 2" in told
+
+
+def test_nobody_is_told_to_approve_it_once_the_disk_of_the_dead_is_known_to_be_lost() -> None:
+    choice = card(decide(evidence(offline()), LONGEST)).choice
+    assert choice is not None
+    told = " ".join(choice.sentences())
+
+    assert "No, its disk is lost: have the policy's candidateOrder say LeastLoss, and read the plan" in told
+    assert "approve this plan" not in told
+
+
+def test_an_election_that_nobody_is_asked_about_is_to_be_stopped() -> None:
+    automatic = policy(candidate_order=CandidateOrder.LONGEST_LOG, approval=Approval.AUTO)
+
+    assert card(decide(evidence(offline()), automatic)).stop[0].startswith("STOP THIS PLAN. More is proven of")
+
+
+def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -> None:
+    by_proof = policy(candidate_order=CandidateOrder.LEAST_LOSS)
+
+    assert list(better_proofs(decide(evidence(offline()), by_proof))) == []
+    assert list(better_proofs(decide(evidence(offline(known=None)), LONGEST))) == []
+    assert list(better_proofs(decide(evidence(offline()), policy()))) == []
+
+
+def test_what_the_remote_tier_of_a_topic_holds_is_proven_of_nobody() -> None:
+    tiered = partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=LEFT_LAST, tiered=True)
+
+    assert list(better_proofs(decide(evidence(tiered), LONGEST))) == []
+
+
+def test_a_leader_that_a_person_named_is_no_choice_of_the_order() -> None:
+    plan = decide(evidence(offline()), policy(), designated={ORDERS: BrokerId(2)})
+
+    assert plan.decisions[0].leader == 2
+    assert list(better_proofs(plan)) == []
