@@ -204,6 +204,9 @@ class Progress:
         _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
         self._wave_began = time.monotonic()
         if self.plan_shown:
+            if self.plan and not self.approval:  # a cool-down that had a person asked may be over
+                needs = any(decision.needs_approval for decision in self.plan.elections.values())
+                self.plan_shown = replace(self.plan_shown, needs_approval=needs)
             self._begun[self.plan_shown.digest] = self.plan_shown
             if self.approval:
                 self._approvals[self.plan_shown.digest] = self.approval
