@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -43,7 +43,8 @@ RESYNC = timedelta(minutes=1)
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 _MISMATCH = "ClusterIdMismatch"
-_STUCK = frozenset({"JournalDamaged", _MISMATCH})
+_DAMAGED = "JournalDamaged"
+_STUCK = frozenset({_DAMAGED, _MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -64,6 +65,7 @@ class _Open:
     journal: RecordJournal
     task: asyncio.Task[None]
     undoing_since: datetime | None = None
+    finalizers: Collection[str] = ()
 
 
 class _Untaken(NamedTuple):
@@ -194,12 +196,14 @@ class Recoveries:
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
-            told = waits not in _SOON and self._is_told(key[0], recovery)
-            return presence_pause() if told and not ends else AGAIN
+            quiet = waits not in _SOON and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
+            return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
-        if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
+        mended = open_.run.waits_to_be_mended and recovery.meta.finalizers != open_.finalizers
+        if mended or recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
+        open_.finalizers = recovery.meta.finalizers
         if not open_.run.progress.end:
             since = open_.undoing_since
             open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
@@ -311,7 +315,7 @@ class Recoveries:
         if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
-        if waits is None or waits.code == "JournalDamaged":
+        if waits is None or waits.code == _DAMAGED:
             self._taken(cluster, key)
         if waits is None and (before := self._untaken.pop(key, None)) and before.why not in _SOON:
             self._open[key].run.progress.fresh = False  # what was told meanwhile is over
@@ -347,7 +351,7 @@ class Recoveries:
         except ClusterFault as fault:
             return fault.reason
         except InvalidDocument as damaged:
-            return Reason("JournalDamaged", str(damaged))
+            return Reason(_DAMAGED, str(damaged))
         if isinstance(scope, Reason):
             return scope
         run = self._assembly.run(key, recovery, cluster, journal, scope)
@@ -355,7 +359,17 @@ class Recoveries:
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
         meta = recovery.meta
         offline_at = min(meta.created_at, cluster.offline_since(scope))
-        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
+        self._open[key] = _Open(
+            meta.uid,
+            meta.generation,
+            meta.created_at,
+            offline_at,
+            cluster,
+            run,
+            journal,
+            task,
+            finalizers=meta.finalizers,
+        )
         return None
 
     def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
