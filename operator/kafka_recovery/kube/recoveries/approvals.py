@@ -162,7 +162,7 @@ class KubeApprovals:
         self.progress.planned(plan, digest)
         look = _Look(plan, self.clock)
         known = self.progress.plan_shown
-        shown = known if known and known.digest == digest else plan_now(plan, digest, look.expires_at)
+        shown = known if known and known.digest == digest else plan_now(plan, digest)
         heard = await self._heard(shown)
         while True:
             if heard.now.halted or self._is_no(heard.said):
@@ -180,7 +180,7 @@ class KubeApprovals:
             if doubt is None and self._is_any_due(plan, heard.now):
                 self.supervision.goes_on()
                 return None
-            self.progress.awaiting(look.expires_at, self._why_unused(heard.held or self._why_asked(digest)))
+            self.progress.awaiting(self._why_unused(heard.held or self._why_asked(digest)))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
 
@@ -217,7 +217,7 @@ class KubeApprovals:
         if [each.digest for each in self._stands] != [digest]:
             known = self.progress.plan_shown
             shown = known if known and known.digest == digest else None
-            self._stands = (shown or plan_now(plan, digest, plan.evidence.cluster.observed_at),)
+            self._stands = (shown or plan_now(plan, digest),)
         said, reason = await self._said(self._stands[0])
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)
