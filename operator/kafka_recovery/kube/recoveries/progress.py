@@ -49,6 +49,8 @@ class Progress:
     reason: Reason = field(default_factory=lambda: Reason("Planning", "every replica is being asked"))
     total: int = 0
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    version: int = 0
+    """Another one as soon as an outcome is another one."""
     plan: Plan | None = None
     plan_shown: PlanNow | None = None
     decided_last: Plan | None = None
@@ -158,6 +160,7 @@ class Progress:
             known = self.outcomes.get(id)
             if known and known.outcome is Outcome.REFUSED and known.order_restored:
                 del self.outcomes[id]
+                self.version += 1
 
     def _retire(self, became: Became, message: str = "") -> None:
         """The plan that is shown is not the one of this moment any more."""
@@ -214,6 +217,7 @@ class Progress:
         known, self.outcomes[outcome.id] = self.outcomes.get(outcome.id), outcome
         if known == outcome:
             return
+        self.version += 1
         if outcome.outcome.is_recovered and self._wave_began is not None:
             self.metrics.took(Step.VERIFY, timedelta(seconds=time.monotonic() - self._wave_began))
         partition = str(outcome.id)

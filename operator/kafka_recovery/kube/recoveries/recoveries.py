@@ -24,6 +24,7 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
+from kafka_recovery.kube.recoveries.claims import Claimant, Claims
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
 from kafka_recovery.kube.recoveries.pauses import presence_pause
 from kafka_recovery.kube.recoveries.run import RecoveryRun
@@ -98,13 +99,15 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
+        self._claims: dict[Key, Claims] = {}
+        """By cluster."""
         self._leaving: dict[asyncio.Task[None], _Open] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
         self._results = StoredResults(results)
         self._assembly = Assembly(
-            api, clusters, metrics, house, self._told, self._results, self._objects, self.claims, soon
+            api, clusters, metrics, house, self._told, self._results, self._objects, self._holders, soon
         )
         self._untaken: dict[Key, _Untaken] = {}
 
@@ -136,20 +139,20 @@ class Recoveries:
             self._open[key].run.listen()
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
-        """The partitions of a cluster that an open recovery has, and its name; the oldest one has them.
-
-        But whoever is at work on them keeps them, and of one whose journal was not read yet nobody knows whether it is.
-        """
-        ours = [(open_.created_at, key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster]
-        taken: dict[TopicPartition, str] = {}
-        for _, key, open_ in sorted(ours, key=lambda each: each[:2], reverse=True):
-            taken |= dict.fromkeys(open_.run.progress.open_partitions(open_.run.scope), key[1])
-        for _, key, open_ in ours:
-            taken |= dict.fromkeys(() if open_.run.taken_up else open_.run.scope, key[1])
-        for _, key, open_ in ours:
-            taken |= dict.fromkeys(open_.run.holds, key[1])
+        """The partitions of a cluster that an open recovery has, or a deleted one left altered, and its name."""
+        taken = self._holders(cluster)
         known = self._clusters.get(cluster)
-        return taken if isinstance(known, Reason) else {**known.orphans, **taken}
+        return dict(taken) if isinstance(known, Reason) else {**known.orphans, **taken}
+
+    def _holders(self, cluster: Key) -> Mapping[TopicPartition, str]:
+        """The same without what orphaned journals altered; it changes with what recoveries do."""
+        claims = self._claims.setdefault(cluster, Claims())
+        claims.update(
+            Claimant(key, open_.created_at, open_.run)
+            for key, open_ in self._open.items()
+            if open_.cluster.key == cluster
+        )
+        return claims.holders
 
     def at_work(self, cluster: Key) -> bool:
         """Whether orders of this cluster may be altered by a run that is here to restore them."""
@@ -392,6 +395,7 @@ class Recoveries:
                 self._count(left)
             return
         self._count(open_.cluster)
+        self._holders(open_.cluster.key)  # nobody may ask again, and the index would keep the run
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
             self._leaving[open_.task] = open_

@@ -130,6 +130,24 @@ def test_that_a_plan_is_still_waited_for_is_no_change(seen: Seen) -> None:
     assert seen.told() == 0
 
 
+def test_each_outcome_that_comes_or_goes_makes_another_version(seen: Seen) -> None:
+    """By it, others know that another partition may be free."""
+    id = next(iter(PLAN.elections))
+    refused = PartitionOutcome(id, Outcome.REFUSED, WHY)
+    turns: list[Callable[[], None]] = [
+        lambda: seen.progress.concluded(refused),
+        lambda: seen.progress.concluded(refused),
+        lambda: seen.progress.planned(PLAN, DIGEST),
+    ]
+    versions = [seen.progress.version]
+    for turn in turns:
+        turn()
+        versions.append(seen.progress.version)
+
+    assert id not in seen.progress.outcomes
+    assert versions == [0, 1, 1, 2]
+
+
 def test_an_approval_is_of_one_plan(seen: Seen) -> None:
     seen.progress.planned(PLAN, DIGEST)
     seen.progress.approved(BY)
