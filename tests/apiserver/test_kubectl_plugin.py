@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,7 +103,7 @@ def of_ours(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def waiting_for(plan: Plan) -> Known:
-    shown = plan_now(plan, digest(plan), datetime.now(UTC) + timedelta(minutes=2))
+    shown = plan_now(plan, digest(plan))
     return Known(Phase.AWAITING_APPROVAL, AWAITING, len(plan.decisions), plan=replace(shown, needs_approval=True))
 
 

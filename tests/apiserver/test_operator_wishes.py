@@ -127,7 +127,7 @@ class TestPolicy:
 
 
 class TestLimits:
-    def test_a_second_incident_soon_after_an_automatic_one_waits_for_a_person(
+    def test_a_second_incident_soon_after_an_automatic_one_waits_for_a_person_until_the_cool_down_is_over(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
         kubectl.apply(policy(limits={"coolDown": "1h"}), incidents.watched_cluster(made.kafka))
@@ -144,8 +144,13 @@ class TestLimits:
             bool,
         )
 
-        assert "coolDown" in condition(lies_still(kubectl, second, "CoolingDown"), "Ready")["message"]
+        waiting = lies_still(kubectl, second, "CoolingDown")
+        assert "coolDown" in condition(waiting, "Ready")["message"]
         assert made.leaders("second") == [None]
+        kubectl.apply(policy(limits={"coolDown": "1s"}))
+
+        ended = finished(kubectl, second)
+        assert (ended["status"]["outcome"], plan_digest(ended)) == ("Recovered", plan_digest(waiting))
 
 
 class TestAuthority:
@@ -166,6 +171,20 @@ class TestAuthority:
         assert set(orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
         kubectl.apply(incidents.watched_cluster(made.kafka, authority="Automatic"))
         assert finished(kubectl, name)["status"]["partitions"]["recovered"] == 8
+
+    def test_a_plan_that_is_asked_about_is_carried_out_once_authority_is_raised(
+        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
+    ) -> None:
+        kubectl.apply(policy(), incidents.watched_cluster(made.kafka, authority="Approve"))
+        made.lose(orders=2)
+        waiting = awaiting(kubectl, opened(kubectl))
+        assert made.leaders("orders") == [None, None]
+
+        kubectl.apply(incidents.watched_cluster(made.kafka, authority="Automatic"))
+
+        ended = finished(kubectl, waiting["metadata"]["name"], within=30)
+        assert (ended["status"]["outcome"], plan_digest(ended)) == ("Recovered", plan_digest(waiting))
+        assert (ended["status"].get("approval"), ended["status"]["plan"]["needsApproval"]) == (None, False)
 
     def test_one_record_suspends_the_whole_operator(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess

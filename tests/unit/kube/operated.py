@@ -46,6 +46,9 @@ class SeenCluster:
     def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
         return self.cools
 
+    def goes_first(self, recovery_uid: str) -> None:
+        """There are no others."""
+
 
 @dataclass
 class Operated:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 
@@ -12,7 +11,7 @@ from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.kubectl import answers, reading
 from kafka_recovery.cli.kubectl.aftermath import broker_now, cluster_of, of_broker
 from kafka_recovery.cli.kubectl.pods import where_they_run
-from kafka_recovery.cli.kubectl.reading import Incident, Shown
+from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.explained import explanation_table
@@ -37,10 +36,10 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
         told, found = reading.earlier_plan(session, incident, prefix)
         if incident.plan is None or told.digest != incident.plan.digest:
             return _earlier(session, incident, told, found)
-    shown, found = reading.plan_of(session, incident)
-    document = plan_files.plan_document(found) | {"recovery": name, "expiresAt": _instant(shown.expires_at)}
+    _, found = reading.plan_of(session, incident)
+    document = plan_files.plan_document(found) | {"recovery": name}
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
-    said = [validity(incident, shown, datetime.now(UTC)), why, *_since(session, incident, found)]
+    said = [validity(incident), why, *_since(session, incident, found)]
     ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
     hand = answers.at_hand(session, incident)
     places = () if incident.finished else where_they_run(session, incident, cluster_of(session, incident), found)
@@ -99,18 +98,16 @@ def became(told: PlanTold) -> str:
     return f"{told.became}{at}{why}{by}{differs}".rstrip(".")
 
 
-def validity(incident: Incident, shown: Shown, now: datetime) -> str:
+def validity(incident: Incident) -> str:
     """How long the plan stands as it is."""
     if incident.finished:
         return f"{incident.name} has finished: {incident.state}."
     if not incident.asks:
         return f"Nobody is asked about it now: {incident.state}: {incident.message}"
-    if shown.expires_at is None:
-        return "Its evidence is looked at again and again; a change makes it another plan."
-    at = f"{shown.expires_at.astimezone(UTC):%H:%M:%S} UTC"
-    if now >= shown.expires_at:
-        return f"Not checked again since {at}: the operator has to look; if something changed, another plan is made."
-    return f"The operator checks it again before {at}. Nothing changed: it stays this plan. Else another plan is made."
+    return (
+        "An approval counts while nothing has changed. Once the evidence is older than the rules' maxAge, the operator "
+        "looks again before it acts; if something changed, it makes another plan."
+    )
 
 
 def explain(session: Session, words: Sequence[str], prefix: str | None = None) -> ExitCode:
@@ -213,7 +210,3 @@ def _back(session: Session, incident: Incident, plan: Plan, id: TopicPartition) 
     cluster = cluster_of(session, incident) if absent else None
     now = [broker_now(cluster, broker) for broker in absent]
     return [line for broker in now if broker.is_back for line in of_broker(broker, (id,))]
-
-
-def _instant(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else None

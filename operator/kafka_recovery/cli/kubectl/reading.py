@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from kafka_recovery.cli.kubectl.access import Loop, sound_name
@@ -35,10 +34,9 @@ SUSPENDED = "Suspended"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a status says about its plan: what a person approves, and until when. `expires_at` None: it does not say."""
+    """What a status says about its plan: what a person approves."""
 
     digest: str
-    expires_at: datetime | None
     needs_approval: bool
 
 
@@ -63,10 +61,10 @@ class Incident:
     def plan(self) -> Shown | None:
         """The plan of this moment."""
         plan = self.recovery.status.get("plan") or {}
-        digest, expires = plan.get("digest"), plan.get("expiresAt")
+        digest = plan.get("digest")
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             return None
-        return Shown(digest, datetime.fromisoformat(expires) if expires else None, bool(plan.get("needsApproval")))
+        return Shown(digest, bool(plan.get("needsApproval")))
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """One of its conditions; empty if it is not there."""

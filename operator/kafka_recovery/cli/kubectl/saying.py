@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from kafka_recovery.cli.kubectl import answers, asking, holds, reading
@@ -43,7 +42,7 @@ def approve(session: Session, name: str, read: str | None, yes: bool, reason: st
         _check_reason(reason)
     incident = _asking(session, name)
     shown, plan = reading.plan_of(session, incident)
-    worst = plan_now(plan, shown.digest, datetime.now(UTC)).worst
+    worst = plan_now(plan, shown.digest).worst
     if read is not None and not shown.digest.startswith(read):
         raise _replaced(session, incident, read, None)
     if not yes:
@@ -96,7 +95,7 @@ def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
     hand = replace(answers.at_hand(session, incident), approve="")
     write_aside(plan_table(plan, _ROWS_SHOWN, hand))
-    write_aside(lines(validity(incident, shown, datetime.now(UTC)), ""))
+    write_aside(lines(validity(incident), ""))
     _tell_why_nothing_happens(session, incident)
     elected = sum(map(len, plan.waves))
     leaders = "1 leader" if elected == 1 else f"{elected} leaders"

@@ -79,9 +79,8 @@ def _plan(session: Session, incident: Incident, cluster: Object | None) -> Itera
     if not (plan := incident.plan):
         return
     details = incident.recovery.status["plan"]
-    until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
     loss = f"worst loss class {details.get('lossClass', '?')}"
-    yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}")
+    yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}")
     if incident.asks:
         with suppress(ApiError, InvalidDocument):
             found = reading.plan_of(session, incident)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
+
+TURN = timedelta(minutes=1)
+"""So long the others leave the next election to the recovery that was first to go on after a cool-down."""
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,11 @@ class LastAutomatic:
     recovery_uid: str
 
 
+_ANOTHER_FIRST = Reason(
+    "CoolingDown", "another recovery is about to hold an automatic election; until it has, a person says yes"
+)
+
+
 @dataclass
 class CoolDown:
     """Of one Kafka, for as long as this process lives: a Secret that is gone for a moment must not end it."""
@@ -27,11 +37,21 @@ class CoolDown:
     last: LastAutomatic | None = None
     _at: timedelta = timedelta(0)
     """When that was, on a clock that nobody sets (monotonic)."""
+    _learned_at: datetime = _LONG_AGO
+    """When it was known: one that is told to be later tells that a clock was set."""
+    _turn: tuple[str, timedelta] | None = None
+    """The recovery that is about to hold the next one, and until when the others leave it that (monotonic)."""
 
     def elected(self, recovery_uid: str) -> None:
         """Keep that an election of this recovery was held that nobody was asked about."""
-        self.last = LastAutomatic(datetime.now(UTC), recovery_uid)
+        self._learned_at = datetime.now(UTC)
+        self.last = LastAutomatic(self._learned_at, recovery_uid)
         self._at = timedelta(seconds=time.monotonic())
+        self._turn = None
+
+    def goes_first(self, recovery_uid: str) -> None:
+        """Have the others wait for this recovery: else all that waited would alter orders, and all but one in vain."""
+        self._turn = recovery_uid, timedelta(seconds=time.monotonic()) + TURN
 
     def remember(self, status: Mapping[str, Any]) -> None:
         """Take over what an earlier process told of the last one, in a WatchedCluster's status."""
@@ -44,16 +64,20 @@ class CoolDown:
         if self.last is None or self.last.at < at:
             self.last = LastAutomatic(at, recovery_uid)
             # One from the future tells that a clock was set; at the latest it was just now.
-            ago = max(datetime.now(UTC) - at, timedelta(0))
+            self._learned_at = datetime.now(UTC)
+            ago = max(self._learned_at - at, timedelta(0))
             self._at = timedelta(seconds=time.monotonic()) - ago
 
     def why(self, lasts: timedelta | None, recovery_uid: str) -> Reason | None:
         """Why no automatic election of this recovery may follow the last one of another yet, if so."""
         if lasts is None or self.last is None or self.last.recovery_uid == recovery_uid:
             return None
-        left = lasts - (timedelta(seconds=time.monotonic()) - self._at)
+        now = timedelta(seconds=time.monotonic())
+        left = lasts - (now - self._at)
         if left <= timedelta(0):
-            return None
-        minutes = math.ceil(left / timedelta(minutes=1))  # what changed every second would be a write every second
-        message = "another recovery held an automatic election"
-        return Reason("CoolingDown", f"{message}; for at most {minutes} min more (limits.coolDown) a person says yes")
+            first = self._turn is None or self._turn[0] == recovery_uid or self._turn[1] <= now
+            return None if first else _ANOTHER_FIRST
+        # Not how much is left: each recovery that waits has its status written when the words change.
+        ends = (min(self.last.at, self._learned_at) + lasts).astimezone(UTC)
+        message = f"another recovery held an automatic election; until {ends:%H:%M:%S} UTC (limits.coolDown)"
+        return Reason("CoolingDown", f"{message} a person says yes")

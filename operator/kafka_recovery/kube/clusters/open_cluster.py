@@ -99,6 +99,10 @@ class OpenCluster:
         """Why no automatic election of this recovery may follow the last one of another yet, if so."""
         return self.cool_down.why(lasts, recovery_uid)
 
+    def goes_first(self, recovery_uid: str) -> None:
+        """This recovery goes on after a cool-down; the others wait for it."""
+        self.cool_down.goes_first(recovery_uid)
+
     def taken(self, recovery: str) -> str | None:
         """This recovery's partitions are known now, or it is none any more; returns the oldest that is left."""
         if recovery in self.untaken:

@@ -181,6 +181,11 @@ class Facts:
         """The plans, oldest first."""
         return await self._facts(f"{FACT_LABEL}=plan")
 
+    async def versions(self) -> frozenset[tuple[str, str]]:
+        """Each RecoveryRecord of this journal and its version, parts included: other ones tell that some changed."""
+        heads = (each["metadata"] for each in await self._listed(FACT_LABEL))
+        return frozenset((meta["name"], meta["resourceVersion"]) for meta in heads)
+
     async def oldest(self) -> datetime | None:
         """When the first RecoveryRecord of this journal was made, parts included, by the server's clock; None: none."""
         made = [each["metadata"]["creationTimestamp"] for each in await self._listed(FACT_LABEL)]

@@ -225,6 +225,10 @@ class RecordJournal:
         """Runs that began and did not end, oldest first; none that the status does not name, see `never_shown`."""
         return [await self._run(of_plan) for of_plan in by_plan(await self._named()) if is_unfinished(of_plan)]
 
+    async def versions(self) -> frozenset[tuple[str, str]]:
+        """What tells whether any record was written, changed or deleted since, without reading what it says."""
+        return await self._facts.versions()
+
     async def check_whole(self) -> None:
         """Raise InvalidDocument if the plan that was begun last is gone: without it nobody knows what it altered."""
         last = await self._shown.altering()

@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
+from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -77,6 +79,10 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
     return Reason("RefusedByApprover", f"{said}: the recovery ends")
 
 
+def _is_untried(outcome: PartitionOutcome | None) -> bool:
+    return outcome is None or (outcome.reason is not None and outcome.reason.code == APPROVAL_MISSING)
+
+
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
     """That a yes does nothing; one of another recovery with this name is nobody's here."""
     if against is None or approval.decision is Word.REFUSE or against.code == "RecoveryReplaced":
@@ -131,7 +137,6 @@ class KubeApprovals:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _unread: bool = True
     """Whether somebody wrote something since it was read last."""
-    _asked: set[str] = field(default_factory=set)
     _stands: tuple[PlanNow, ...] = ()
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
@@ -150,18 +155,14 @@ class KubeApprovals:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
 
-        Elections that need no approval don't wait for those that do: asked for the first time about a plan with both,
-        the answer is None, and the engine elects what it may; asked for the rest of it, a person is waited for.
+        None as well where nobody is needed, or not any more: for an election that is due by what is allowed now, such
+        as after a cool-down. The engine holds it by what it reads itself, and asks again for the rest.
         """
         self.void = None
         self.progress.planned(plan, digest)
-        now = await self.supervision.permission()
-        if digest not in self._asked and any(not now.wants_approval(decision) for decision in plan.elections.values()):
-            self._asked.add(digest)
-            return None
         look = _Look(plan, self.clock)
         known = self.progress.plan_shown
-        shown = known if known and known.digest == digest else plan_now(plan, digest, look.expires_at)
+        shown = known if known and known.digest == digest else plan_now(plan, digest)
         heard = await self._heard(shown)
         while True:
             if heard.now.halted or self._is_no(heard.said):
@@ -176,9 +177,19 @@ class KubeApprovals:
                     return said.approver
                 heard = await self._heard(shown)
                 continue
-            self.progress.awaiting(look.expires_at, self._why_unused(heard.held or self._why_asked(digest)))
+            if doubt is None and self._is_any_due(plan, heard.now):
+                self.supervision.goes_on()
+                return None
+            self.progress.awaiting(self._why_unused(heard.held or self._why_asked(digest)))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
+
+    def _is_any_due(self, plan: Plan, now: Permission) -> bool:
+        """Whether an election wants nobody's yes that was not tried yet, or only lacked one when it was."""
+        return any(
+            not now.wants_approval(plan.elections[id]) and _is_untried(self.progress.outcomes.get(id))
+            for id in self.progress.open_partitions(plan.elections)
+        )
 
     async def _heard(self, shown: PlanNow, before: _Heard | None = None) -> _Heard:
         """What is allowed and said now; as it was `before`, while that is not old and nobody tells of a change."""
@@ -206,7 +217,7 @@ class KubeApprovals:
         if [each.digest for each in self._stands] != [digest]:
             known = self.progress.plan_shown
             shown = known if known and known.digest == digest else None
-            self._stands = (shown or plan_now(plan, digest, plan.evidence.cluster.observed_at),)
+            self._stands = (shown or plan_now(plan, digest),)
         said, reason = await self._said(self._stands[0])
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)

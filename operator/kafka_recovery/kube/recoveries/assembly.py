@@ -37,7 +37,7 @@ the API server."""
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """`claims`: the partitions of a cluster that open recoveries have; `soon`: have a recovery's status written."""
+    """`holders`: partitions of a cluster, and the open recoveries that have them; `soon`: have a status written."""
 
     api: Api
     clusters: Clusters
@@ -46,7 +46,7 @@ class Assembly:
     told: Told
     results: StoredResults
     objects: Objects
-    claims: Callable[[Key], Mapping[TopicPartition, str]]
+    holders: Callable[[Key], Mapping[TopicPartition, str]]
     soon: Callable[[Key, timedelta], None]
 
     def run(
@@ -98,7 +98,8 @@ class Assembly:
         ranked = RankedLeaders(self.api, self.results, recovery, scope, leaders, progress)
 
         def held_elsewhere() -> Mapping[TopicPartition, str]:
-            others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
+            holders = self.holders(cluster.key)
+            others = {id: name for id in scope if (name := holders.get(id, key[1])) != key[1]}
             return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
 
         supervision.caution = _only_observed(recovery.status)

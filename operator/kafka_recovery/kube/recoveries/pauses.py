@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -70,6 +70,20 @@ class Pauses:
         loop = asyncio.get_running_loop()
         last = loop.time() + backstop().total_seconds()
         while loop.time() < last and not await self._woken_within(LOOK) and not may_go_on():
+            pass
+
+    async def seldom(self, changed: Callable[[], Awaitable[bool]]) -> None:
+        """Until it is woken, or what a person has to mend has changed, for which it is seldom looked.
+
+        Some tries come first, each after twice as long: what is read while something goes away may be whole soon. No
+        pause is longer than the backstop.
+        """
+        if self._next < GONE_WITHIN / 2:
+            await self.longer(LONGEST_PAUSE)
+            return
+        loop = asyncio.get_running_loop()
+        last = loop.time() + backstop().total_seconds()
+        while loop.time() < last and not await self._woken_within(presence_pause()) and not await changed():
             pass
 
     async def _woken_within(self, pause: timedelta) -> bool:

@@ -49,6 +49,8 @@ class Progress:
     reason: Reason = field(default_factory=lambda: Reason("Planning", "every replica is being asked"))
     total: int = 0
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    version: int = 0
+    """Another one as soon as an outcome is another one."""
     plan: Plan | None = None
     plan_shown: PlanNow | None = None
     decided_last: Plan | None = None
@@ -122,7 +124,7 @@ class Progress:
             self._keep_begun()
             self._retire(Became.REPLACED)
             self.approval = None
-            self.plan_shown = _as_shown(plan, digest)
+            self.plan_shown = plan_now(plan, digest)
             differs = changes(self._before[1], plan) if self._before else ""
             self.history.shows(_told_of(self.plan_shown), self._before[0] if self._before else None, differs)
             self._forget_refusals(plan)
@@ -132,7 +134,7 @@ class Progress:
 
     def carried_out(self, plan: Plan, digest: str) -> None:
         """An earlier process carried it out: what it may have lost counts on."""
-        self._begun[digest] = shown = _as_shown(plan, digest)
+        self._begun[digest] = shown = plan_now(plan, digest)
         self.history.knows(replace(_told_of(shown), **self._how_it_went(plan)))
 
     def plan_void(self, why: Reason) -> None:
@@ -158,6 +160,7 @@ class Progress:
             known = self.outcomes.get(id)
             if known and known.outcome is Outcome.REFUSED and known.order_restored:
                 del self.outcomes[id]
+                self.version += 1
 
     def _retire(self, became: Became, message: str = "") -> None:
         """The plan that is shown is not the one of this moment any more."""
@@ -175,16 +178,12 @@ class Progress:
         message = f"{elected} of {len(plan.elections)} leaders were elected by it"
         return {"became": Became.CARRIED_OUT if elected else Became.IN_VAIN, "message": message}
 
-    def awaiting(self, expires_at: datetime, reason: Reason) -> None:
-        """Somebody has to say yes, by then; after that the plan is looked at again."""
+    def awaiting(self, reason: Reason) -> None:
+        """Somebody has to say yes."""
         self.awaiting_since = self.awaiting_since or datetime.now(UTC)
-        if self.plan_shown is not None:
-            shown, self.plan_shown = (
-                self.plan_shown,
-                replace(self.plan_shown, expires_at=expires_at, needs_approval=True),
-            )
-            if shown != self.plan_shown:
-                self.changed()
+        if self.plan_shown and not self.plan_shown.needs_approval:
+            self.plan_shown = replace(self.plan_shown, needs_approval=True)
+            self.changed()
         self.enter(Phase.AWAITING_APPROVAL, reason)
 
     def approved(self, approval: ApprovedBy) -> None:
@@ -204,6 +203,9 @@ class Progress:
         _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
         self._wave_began = time.monotonic()
         if self.plan_shown:
+            if self.plan and not self.approval:  # a cool-down that had a person asked may be over
+                needs = any(decision.needs_approval for decision in self.plan.elections.values())
+                self.plan_shown = replace(self.plan_shown, needs_approval=needs)
             self._begun[self.plan_shown.digest] = self.plan_shown
             if self.approval:
                 self._approvals[self.plan_shown.digest] = self.approval
@@ -215,6 +217,7 @@ class Progress:
         known, self.outcomes[outcome.id] = self.outcomes.get(outcome.id), outcome
         if known == outcome:
             return
+        self.version += 1
         if outcome.outcome.is_recovered and self._wave_began is not None:
             self.metrics.took(Step.VERIFY, timedelta(seconds=time.monotonic() - self._wave_began))
         partition = str(outcome.id)
@@ -264,10 +267,6 @@ def is_final(outcome: PartitionOutcome | None) -> bool:
 
 def _told_of(plan: PlanNow) -> PlanTold:
     return PlanTold(plan.digest, instant(plan.made_at), plan.elections)
-
-
-def _as_shown(plan: Plan, digest: str) -> PlanNow:
-    return plan_now(plan, digest, plan.evidence.cluster.observed_at + evidence_lasts(plan))
 
 
 def evidence_lasts(plan: Plan) -> timedelta:

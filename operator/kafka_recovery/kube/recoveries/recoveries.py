@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
+from kafka_recovery.kube.recoveries.claims import Claimant, Claims
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
 from kafka_recovery.kube.recoveries.pauses import presence_pause
 from kafka_recovery.kube.recoveries.run import RecoveryRun
@@ -43,7 +44,8 @@ RESYNC = timedelta(minutes=1)
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 _MISMATCH = "ClusterIdMismatch"
-_STUCK = frozenset({"JournalDamaged", _MISMATCH})
+_DAMAGED = "JournalDamaged"
+_STUCK = frozenset({_DAMAGED, _MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -64,6 +66,7 @@ class _Open:
     journal: RecordJournal
     task: asyncio.Task[None]
     undoing_since: datetime | None = None
+    finalizers: Collection[str] = ()
 
 
 class _Untaken(NamedTuple):
@@ -96,13 +99,15 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
+        self._claims: dict[Key, Claims] = {}
+        """By cluster."""
         self._leaving: dict[asyncio.Task[None], _Open] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
         self._results = StoredResults(results)
         self._assembly = Assembly(
-            api, clusters, metrics, house, self._told, self._results, self._objects, self.claims, soon
+            api, clusters, metrics, house, self._told, self._results, self._objects, self._holders, soon
         )
         self._untaken: dict[Key, _Untaken] = {}
 
@@ -134,20 +139,20 @@ class Recoveries:
             self._open[key].run.listen()
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
-        """The partitions of a cluster that an open recovery has, and its name; the oldest one has them.
-
-        But whoever is at work on them keeps them, and of one whose journal was not read yet nobody knows whether it is.
-        """
-        ours = [(open_.created_at, key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster]
-        taken: dict[TopicPartition, str] = {}
-        for _, key, open_ in sorted(ours, key=lambda each: each[:2], reverse=True):
-            taken |= dict.fromkeys(open_.run.progress.open_partitions(open_.run.scope), key[1])
-        for _, key, open_ in ours:
-            taken |= dict.fromkeys(() if open_.run.taken_up else open_.run.scope, key[1])
-        for _, key, open_ in ours:
-            taken |= dict.fromkeys(open_.run.holds, key[1])
+        """The partitions of a cluster that an open recovery has, or a deleted one left altered, and its name."""
+        taken = self._holders(cluster)
         known = self._clusters.get(cluster)
-        return taken if isinstance(known, Reason) else {**known.orphans, **taken}
+        return dict(taken) if isinstance(known, Reason) else {**known.orphans, **taken}
+
+    def _holders(self, cluster: Key) -> Mapping[TopicPartition, str]:
+        """The same without what orphaned journals altered; it changes with what recoveries do."""
+        claims = self._claims.setdefault(cluster, Claims())
+        claims.update(
+            Claimant(key, open_.created_at, open_.run)
+            for key, open_ in self._open.items()
+            if open_.cluster.key == cluster
+        )
+        return claims.holders
 
     def at_work(self, cluster: Key) -> bool:
         """Whether orders of this cluster may be altered by a run that is here to restore them."""
@@ -194,12 +199,14 @@ class Recoveries:
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
-            told = waits not in _SOON and self._is_told(key[0], recovery)
-            return presence_pause() if told and not ends else AGAIN
+            quiet = waits not in _SOON and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
+            return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
-        if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
+        mended = open_.run.waits_to_be_mended and recovery.meta.finalizers != open_.finalizers
+        if mended or recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
+        open_.finalizers = recovery.meta.finalizers
         if not open_.run.progress.end:
             since = open_.undoing_since
             open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
@@ -311,7 +318,7 @@ class Recoveries:
         if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
-        if waits is None or waits.code == "JournalDamaged":
+        if waits is None or waits.code == _DAMAGED:
             self._taken(cluster, key)
         if waits is None and (before := self._untaken.pop(key, None)) and before.why not in _SOON:
             self._open[key].run.progress.fresh = False  # what was told meanwhile is over
@@ -347,7 +354,7 @@ class Recoveries:
         except ClusterFault as fault:
             return fault.reason
         except InvalidDocument as damaged:
-            return Reason("JournalDamaged", str(damaged))
+            return Reason(_DAMAGED, str(damaged))
         if isinstance(scope, Reason):
             return scope
         run = self._assembly.run(key, recovery, cluster, journal, scope)
@@ -355,7 +362,17 @@ class Recoveries:
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
         meta = recovery.meta
         offline_at = min(meta.created_at, cluster.offline_since(scope))
-        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
+        self._open[key] = _Open(
+            meta.uid,
+            meta.generation,
+            meta.created_at,
+            offline_at,
+            cluster,
+            run,
+            journal,
+            task,
+            finalizers=meta.finalizers,
+        )
         return None
 
     def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
@@ -378,6 +395,7 @@ class Recoveries:
                 self._count(left)
             return
         self._count(open_.cluster)
+        self._holders(open_.cluster.key)  # nobody may ask again, and the index would keep the run
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
             self._leaving[open_.task] = open_

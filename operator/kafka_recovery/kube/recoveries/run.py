@@ -98,6 +98,8 @@ class RecoveryRun:
     _plan: Plan | None = None
     _restored: bool = False
     """While nothing may be elected: whether everything that was begun has its own order again."""
+    _person_mends: bool = False
+    """Whether the last try ended for what the journal says: nothing but a person ends that."""
     _owners_hold: bool = False
     """Whether the last try ended because nothing may be done, by what objects say or what is known without asking."""
     _pauses: Pauses = field(default_factory=Pauses)
@@ -118,6 +120,11 @@ class RecoveryRun:
         """Something was written: look again now, also for an approval."""
         self._pauses.wake()
         self.approvals.wake()
+
+    @property
+    def waits_to_be_mended(self) -> bool:
+        """Whether it waits for a person to mend its journal, or what says how that goes on."""
+        return self._person_mends
 
     def listen(self) -> None:
         """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
@@ -153,7 +160,7 @@ class RecoveryRun:
         self.progress.total = len(self.scope)
         while not self._is_over():
             self._pauses.over()
-            self._owners_hold = False
+            self._owners_hold = self._person_mends = False
             try:
                 if not self.taken_up:
                     await self._begin()
@@ -177,6 +184,7 @@ class RecoveryRun:
         reason = trouble.reason if isinstance(trouble, ClusterFault) else reason_of(trouble)
         _LOG.warning("the recovery can't go on: %s", reason)
         self.progress.enter(Phase.HELD if of_cluster else Phase.STUCK, reason)
+        self._person_mends = isinstance(trouble, InvalidDocument)
         if isinstance(trouble, PlanFinished):
             self._plan, self._step = None, _Step.RECOVER
         elif self._step is _Step.RECOVER and self.taken_up and not of_cluster:
@@ -260,6 +268,7 @@ class RecoveryRun:
         self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
         settled = not self.approvals.unsettled and (self._restored or self._step is not _Step.RESUME)
         self._owners_hold = settled and halt.code != NEVER_SHOWN
+        self._person_mends = settled and halt.code == NEVER_SHOWN
 
     @contextmanager
     def _calling(self) -> Iterator[Engine]:
@@ -409,8 +418,27 @@ class RecoveryRun:
         if self._owners_hold and not self._may_go_on():
             await self._pauses.until(self._may_go_on)
             return
-        held = self.progress.phase is Phase.HELD or self.journal.never_shown
-        await self._pauses.longer(LONGEST_HOLD if held else LONGEST_PAUSE)
+        if self._person_mends:
+            await self._until_mended()
+            return
+        await self._pauses.longer(LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE)
+
+    async def _until_mended(self) -> None:
+        """Nobody tells that a record is there again, or gone; what a record says is read again once one is."""
+        before = await self._versions()
+
+        async def changed() -> bool:
+            return (now := await self._versions()) is None or now != before
+
+        await self._pauses.seldom(changed)
+
+    async def _versions(self) -> frozenset[tuple[str, str]] | None:
+        """None: they can't be listed."""
+        try:
+            return await self.journal.versions()
+        except ApiError as error:
+            _LOG.warning("the journal can't be listed: %s", error)
+            return None
 
     def _may_go_on(self) -> bool:
         """Whether what held the last try does not hold the next one, as far as is known. Tells what does now, if so."""

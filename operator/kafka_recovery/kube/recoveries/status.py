@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanNow:
-    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
+    """The plan that is executed or waits for its approval, until a look at the cluster makes it another one.
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
     broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing.
@@ -68,7 +68,6 @@ class PlanNow:
     digest: str
     policy_digest: str
     made_at: datetime
-    expires_at: datetime
     elections: int
     needs_approval: bool
     worst: LossClass
@@ -153,7 +152,7 @@ class Known:
         return max((plan.worst for plan in self.electing), key=list(LossClass).index, default=unseen)
 
 
-def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
+def plan_now(plan: Plan, digest: str) -> PlanNow:
     """What of a plan a person should see at a glance."""
     elected = plan.elections.values()
     losses = [decision.loss for decision in elected if decision.loss]
@@ -165,7 +164,6 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         digest=digest,
         policy_digest=hashlib.sha256(canonical(plan.policy)).hexdigest(),
         made_at=plan.evidence.cluster.observed_at,
-        expires_at=expires_at,
         elections=len(elected),
         needs_approval=any(decision.needs_approval for decision in elected),
         worst=worst,
@@ -268,7 +266,6 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         "digest": plan.digest,
         "policyDigest": plan.policy_digest,
         "madeAt": _instant(plan.made_at),
-        "expiresAt": _instant(plan.expires_at),
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
         **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),

@@ -33,6 +33,10 @@ class ClusterState(Protocol):
         """Why no automatic election of this recovery may follow the last one of another, if so."""
         ...
 
+    def goes_first(self, recovery_uid: str) -> None:
+        """This recovery goes on after a cool-down; the others wait for it."""
+        ...
+
 
 class KubeSupervision:
     """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds.
@@ -89,6 +93,10 @@ class KubeSupervision:
         It is for who waits. Who is about to act asks for a `permission`.
         """
         return self._again() if self._again else None
+
+    def goes_on(self) -> None:
+        """Nobody needs to say yes any more: others that wait for the same wait for this recovery now."""
+        self._state.goes_first(self._uid)
 
     def _until_told(self, halt: Reason) -> Permission:
         """What objects say that are watched: it holds until one of them changes."""

@@ -6,7 +6,6 @@ import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from kafka_recovery.cli.kubectl.access import Kubernetes
@@ -126,7 +125,6 @@ class Incidents:
     def __init__(self, kubernetes: SmallKubernetes, kafka: SmallCluster) -> None:
         self.kubernetes = kubernetes
         self.kafka = kafka
-        self.expires_at = datetime.now(UTC) + timedelta(minutes=2)
 
     def cluster(self, name: str = "prod", offline: int = 1, **spec: Any) -> None:
         """A watched cluster with a sick Kafka."""
@@ -192,7 +190,7 @@ class Incidents:
 
     def tell(self, name: str, phase: Phase, reason: Reason, plan: Plan | None = None, **known: Any) -> None:
         """The status that the operator writes next."""
-        shown = plan_now(plan, digest(plan), self.expires_at) if plan else None
+        shown = plan_now(plan, digest(plan)) if plan else None
         total = len(plan.decisions) if plan else 0
         obj = self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]
         obj["status"] = status_of(Known(phase, reason, total, plan=shown, **known), 1, obj["status"], NOON)

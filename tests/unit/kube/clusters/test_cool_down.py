@@ -40,7 +40,7 @@ def test_another_recovery_asks_a_person_for_a_while(hot: CoolDown) -> None:
     assert why.code == "CoolingDown"
 
 
-def test_how_long_it_lasts_is_told_in_other_words_once_a_minute_only(
+def test_until_when_it_lasts_is_told_in_the_same_words_all_the_time(
     hot: CoolDown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the recoveries that wait for it has its status written when the words change."""
@@ -51,7 +51,7 @@ def test_how_long_it_lasts_is_told_in_other_words_once_a_minute_only(
         why = hot.why(LASTS, "second")
         told += [why.message] if why else []
 
-    assert (len(told), len(set(told))) == (299, 5)
+    assert (len(told), len(set(told))) == (299, 1)
 
 
 def test_the_recovery_that_elected_goes_on(hot: CoolDown) -> None:
@@ -79,26 +79,45 @@ def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot
     assert hot.last == before
 
     cold = CoolDown()
-    cold.elected_earlier(ago(minutes=4), "first")
+    cold.elected_earlier(at := ago(minutes=4), "first")
     why = cold.why(LASTS, "second")
     assert why
-    assert "for at most 6 min more" in why.message
+    assert f"until {at + LASTS:%H:%M:%S} UTC" in why.message
 
 
 def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = hot.why(timedelta(hours=1), "second")
     for jump in (timedelta(hours=5), timedelta(hours=-5)):
         monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: ago() + jump))
-        why = hot.why(timedelta(hours=1), "second")
-        assert why
-        assert "for at most 60 min more" in why.message
+        assert hot.why(timedelta(hours=1), "second") == before is not None
 
 
 def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = told(str(ago(hours=-5)))
-    assert known.why(LASTS, "second") is not None
+    why = known.why(LASTS, "second")
+    assert why
+    assert f"until {ago() + LASTS:%H:%M}" in why.message
 
     later = time.monotonic() + 600
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert known.why(LASTS, "second") is None
+
+
+def test_while_one_that_waited_for_its_end_goes_on_the_others_wait(hot: CoolDown) -> None:
+    over = timedelta(0)
+    hot.goes_first("second")
+
+    why = hot.why(over, "third")
+    assert (hot.why(over, "second"), why and why.code) == (None, "CoolingDown")
+
+
+def test_one_that_went_first_and_elects_nobody_keeps_the_others_waiting_for_a_minute_only(
+    hot: CoolDown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot.goes_first("second")
+    later = time.monotonic() + cool_down.TURN.total_seconds()
+    monkeypatch.setattr(time, "monotonic", lambda: later + 1)
+
+    assert hot.why(timedelta(0), "third") is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.domain.ids import TopicPartition
@@ -51,7 +50,7 @@ class State:
         return {"kind": self.kind.kind, "metadata": meta, "spec": SMALLEST[self.kind], "status": self.status}
 
 
-PLAN = PlanNow(DIGEST, DIGEST, NOON, NOON + timedelta(minutes=2), 2, True, LossClass.UNKNOWN, None)
+PLAN = PlanNow(DIGEST, DIGEST, NOON, 2, True, LossClass.UNKNOWN, None)
 BY = ApprovedBy("yes", "uid-1", "ann@example.com")
 REFUSED = PartitionOutcome(TopicPartition("t", 0), Outcome.REFUSED, Reason("NoCandidate", "no replica may lead"))
 FAILED = PartitionOutcome(TopicPartition("t", 1), Outcome.FAILED, Reason("ElectedInstead", "broker 2 leads"))

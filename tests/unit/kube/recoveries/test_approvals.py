@@ -12,7 +12,7 @@ import pytest
 
 from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.outcome import End
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
@@ -31,7 +31,7 @@ from kafka_recovery.kube.resources.kinds import (
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, UID
 from unit.kube.kubernetes_in_memory import NOON
-from unit.kube.operated import Going, Operated
+from unit.kube.operated import FULL, Going, Operated
 from unit.kube.our_objects import KEY, OurObjects, inhabited
 from unit.kube.recoveries.standings import PLAN
 from unit.kube.specs import DIGEST
@@ -345,8 +345,18 @@ async def test_who_is_halted_is_not_asked_any_longer(operated: Operated, kind: A
     assert (await question.after(1), question.approvals.void) == (None, None)
 
 
+@pytest.mark.parametrize(
+    "tried",
+    [
+        PartitionOutcome(ORDERS, Outcome.RECOVERED),
+        PartitionOutcome(ORDERS, Outcome.REFUSED, Reason("CandidateChanged", "it is another one now")),
+    ],
+    ids=["which are elected", "which are refused"],
+)
 @taking_no_time
-async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(operated: Operated) -> None:
+async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(
+    operated: Operated, tried: PartitionOutcome
+) -> None:
     operated.world.offline({3: 8, 4: 9}, PAYMENTS)
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
@@ -354,11 +364,151 @@ async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_n
     now = await operated.supervision().permission()
     first = Asked(operated, await operated.world.plan(now.policy))
     without_anybody = await first.after(1)
+    first.approvals.progress.concluded(tried)
     first.task = asyncio.ensure_future(first.approvals.granted(first.plan, first.digest))
     waiting = await first.after(60)
     operated.api.approve(first.digest)
 
     assert (without_anybody, waiting, await first.after(1)) == (None, "", "ann")
+
+
+# Nobody is needed any more
+
+
+COOLS = Reason("CoolingDown", "another recovery held an automatic election")
+BY_ITSELF = {"name": "rule", "approval": "AutoApprove"}
+
+
+@pytest.fixture
+def by_itself(operated: Operated) -> Operated:
+    """Its rules ask nobody."""
+    operated.api.change(POLICIES, "rules", rules=[BY_ITSELF])
+    return operated
+
+
+async def waiting(operated: Operated) -> Going:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
+    await asyncio.sleep(2 * LOOK.total_seconds())
+    assert going.run.progress.phase is Phase.AWAITING_APPROVAL
+    return going
+
+
+@taking_no_time
+async def test_the_plan_that_was_shown_is_carried_out_when_the_cool_down_is_over_and_nobody_tells(
+    by_itself: Operated,
+) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    shown = going.digest
+    by_itself.state.cools = None
+
+    assert await going.end(within=2 * LOOK.total_seconds()) is End.RECOVERED
+    known = going.run.progress.known()
+    assert (going.digest, known.approval, by_itself.automatic) == (shown, None, 1)
+    assert known.plan
+    assert not known.plan.needs_approval
+
+
+@taking_no_time
+async def test_the_plan_that_was_shown_is_carried_out_when_the_operator_may_act_by_itself(by_itself: Operated) -> None:
+    by_itself.house = House(Authority.APPROVE)
+    going = await waiting(by_itself)
+    shown = going.digest
+    by_itself.house = FULL
+    going.run.wake()
+
+    assert (await going.end(within=LOOK.total_seconds()), going.digest) == (End.RECOVERED, shown)
+
+
+@taking_no_time
+async def test_what_the_policy_approves_by_itself_by_now_is_planned_again_and_carried_out(operated: Operated) -> None:
+    going = await waiting(operated)
+    operated.api.change(POLICIES, "rules", rules=[BY_ITSELF])
+    going.run.wake()
+
+    assert await going.end(within=LOOK.total_seconds()) is End.RECOVERED
+    assert "who has to approve was ManualApprove, now it is AutoApprove" in going.run.progress.news[-1].message
+
+
+@taking_no_time
+async def test_after_a_cool_down_only_what_its_rules_approve_is_carried_out(half_automatic: Operated) -> None:
+    half_automatic.state.cools = COOLS
+    going = await waiting(half_automatic)
+    shown = going.digest
+    assert half_automatic.world.leader(ORDERS) is None
+    half_automatic.state.cools = None
+    await asyncio.sleep(2 * LOOK.total_seconds())
+
+    assert [half_automatic.world.leader(id) is not None for id in (ORDERS, PAYMENTS)] == [True, False]
+    assert (going.run.progress.phase, going.digest) == (Phase.AWAITING_APPROVAL, shown)
+    half_automatic.api.approve(shown)
+    going.run.wake()
+    assert await going.end() is End.RECOVERED
+
+
+@taking_no_time
+async def test_what_a_cool_down_begins_again_for_waits_for_the_next(by_itself: Operated) -> None:
+    """Another recovery of the same cluster was sooner: nothing goes round, and nothing is forgotten."""
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+
+    def another_was_sooner() -> None:
+        by_itself.state.cools = COOLS
+
+    by_itself.world.before("designate", another_was_sooner)
+    by_itself.state.cools = None
+    await asyncio.sleep(2 * LOOK.total_seconds())
+    await going.until(Phase.AWAITING_APPROVAL)
+    again = by_itself.world.leader(ORDERS), by_itself.world.unrestored()
+    by_itself.state.cools = None
+
+    assert again == (None, [])
+    assert await going.end() is End.RECOVERED
+
+
+@taking_no_time
+async def test_after_a_cool_down_a_plan_that_changed_is_not_carried_out(by_itself: Operated) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    shown = going.digest
+    by_itself.world.kafka.partitions[ORDERS].ends[3] = 40
+    by_itself.world.clock.advance(timedelta(minutes=2))
+    by_itself.state.cools = None
+
+    assert await going.end() is End.RECOVERED
+    assert going.digest != shown
+    assert by_itself.world.leader(ORDERS) == 3
+
+
+@taking_no_time
+async def test_after_a_cool_down_nothing_is_carried_out_while_the_cluster_is_out_of_sight(by_itself: Operated) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    for node in by_itself.world.kafka.nodes.values():
+        node.mute = True
+    by_itself.world.clock.advance(timedelta(seconds=70))
+    await asyncio.sleep(2 * LOOK.total_seconds())
+    by_itself.state.cools = None
+    await asyncio.sleep(2 * LOOK.total_seconds())
+    meanwhile = going.run.progress.phase, by_itself.world.steps.calls.count("designate")
+    for node in by_itself.world.kafka.nodes.values():
+        node.mute = False
+
+    assert meanwhile == (Phase.AWAITING_APPROVAL, 0)
+    assert await going.end() is End.RECOVERED
+
+
+@taking_no_time
+async def test_a_no_that_nobody_told_of_is_heard_before_a_plan_is_carried_out_with_nobody_s_yes(
+    by_itself: Operated,
+) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    by_itself.api.approve(going.digest, "no", decision="Refuse")
+    by_itself.state.cools = None
+
+    assert await going.end() is End.REFUSED_BY_APPROVER
+    assert by_itself.world.leader(ORDERS) is None
 
 
 # Reading it again
@@ -610,18 +760,19 @@ async def test_a_plan_made_before_the_metadata_log_was_read_is_looked_at_again_a
 
 
 @taking_no_time
-async def test_until_when_an_approval_is_honoured_is_shown_anew_after_each_look(operated: Operated) -> None:
+async def test_that_a_plan_was_looked_at_again_and_still_holds_is_no_news(operated: Operated) -> None:
+    """Else each of many that wait would have its status written after each `maxAge`."""
     question = await asked(operated)
-    before = question.approvals.progress.plan_shown
+    before, looks = question.approvals.progress.plan_shown, operated.world.steps.calls.count("gather")
     operated.phases.clear()
-    operated.world.clock.advance(timedelta(minutes=2))
-    await question.after(6)
-    after = question.approvals.progress.plan_shown
+    told: list[str] = []
+    question.approvals.progress.changed = lambda: told.append("changed")
+    for _ in range(5):
+        operated.world.clock.advance(timedelta(minutes=2))
+        await question.after(6)
 
-    assert before
-    assert after
-    assert after.expires_at - before.expires_at == timedelta(minutes=2)
-    assert operated.phases == [Phase.AWAITING_APPROVAL], "it was not told that something changed"
+    assert operated.world.steps.calls.count("gather") == looks + 5
+    assert (told, question.approvals.progress.plan_shown) == ([], before)
 
 
 @taking_no_time

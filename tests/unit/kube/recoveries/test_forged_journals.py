@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -12,13 +13,14 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal import record_journal
 from kafka_recovery.kube.journal.facts import OWNED_LABEL
+from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECORDS, RECOVERIES
 from unit.kube.journal.forging import APPROVED, BEGUN, first_wave, forge, turned_round, worse
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
-from unit.kube.our_objects import inhabited
+from unit.kube.our_objects import PROD, inhabited
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 from unit.virtual import in_no_time, taking_no_time
@@ -370,6 +372,72 @@ async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: 
 
     assert asking_office.world.changed() == []
     assert asking_office.api.recovery()["metadata"]["uid"] == UID
+
+
+async def never_shown(automatic: Operated) -> str:
+    """Somebody wrote that the plan which is asked about was begun; returns what the operator says of it."""
+    automatic.api.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, automatic.process())
+    await going.killed()
+    await forge(automatic.api, going.digest, approval=APPROVED, begun=BEGUN)
+    return "PlanNotShown"
+
+
+async def torn_out(automatic: Operated) -> str:
+    """Somebody deleted the records of a run that was begun."""
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    for name in list(automatic.api.records()):
+        automatic.api.tear_out(f"{PLACE}/{name}")
+    return "JournalDamaged"
+
+
+WRONG = pytest.mark.parametrize("wrong", [never_shown, torn_out])
+Wrong = Callable[[Operated], Awaitable[str]]
+
+
+async def stalls(automatic: Operated, wrong: Wrong) -> Office:
+    """A process that has found out what is wrong, and tried again for a while."""
+    code = await wrong(automatic)
+    office = Office(automatic.world, automatic.api)
+    office.takes_up()
+    await office.until(code)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+    return office
+
+
+@WRONG
+@taking_no_time
+async def test_while_nobody_mends_a_journal_it_is_listed_now_and_then_and_nothing_else_is_asked(
+    automatic: Operated, wrong: Wrong
+) -> None:
+    office = await stalls(automatic, wrong)
+    automatic.api.reads.clear()
+    automatic.api.writes.clear()
+    await asyncio.sleep((SHORTEST_BACKSTOP - GONE_WITHIN - LOOK).total_seconds())
+
+    assert automatic.api.writes == []
+    reads = Counter(automatic.api.reads)
+    assert reads.keys() == {RECORDS.path(NAMESPACE), RECOVERIES.path(NAMESPACE, NAME)}
+    assert max(reads.values()) <= 5
+    await office.all.stop()
+
+
+@WRONG
+@taking_no_time
+async def test_what_a_person_mended_in_a_journal_is_found_within_minutes_though_nobody_tells(
+    automatic: Operated, wrong: Wrong
+) -> None:
+    office = await stalls(automatic, wrong)
+    automatic.api.recovery()["status"].pop("begun", None)
+    for name in list(automatic.api.records()):
+        automatic.api.tear_out(f"{PLACE}/{name}")
+    await forge(automatic.api, "ab" * 32, note=b"{}")
+    automatic.api.reads.clear()
+    await asyncio.sleep((GONE_WITHIN + LOOK).total_seconds())
+
+    assert automatic.api.reads.count(CLUSTERS.path(*PROD)) > 0, "it was tried again"
+    await office.all.stop()
 
 
 @pytest.mark.parametrize("ended", [END_FORGED, OWNED_FORGED])

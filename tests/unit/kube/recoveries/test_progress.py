@@ -20,7 +20,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
 from kafka_recovery.kube.recoveries.status import Phase
-from unit.decision.incident import NOON, ORDERS, evidence, log, partition
+from unit.decision.incident import ORDERS, evidence, log, partition
 from unit.kube.recoveries.standings import BY
 
 PAYMENTS = TopicPartition("payments", 0)
@@ -121,15 +121,31 @@ def test_each_turn_is_told(seen: Seen, act: Any) -> None:
     assert seen.told() >= 1
 
 
-def test_another_time_until_which_an_approval_is_honoured_is_a_change(seen: Seen) -> None:
+def test_that_a_plan_is_still_waited_for_is_no_change(seen: Seen) -> None:
     seen.progress.planned(PLAN, DIGEST)
-    seen.progress.awaiting(NOON, WHY)
+    seen.progress.awaiting(WHY)
     seen.told()
 
-    seen.progress.awaiting(NOON, WHY)
+    seen.progress.awaiting(WHY)
     assert seen.told() == 0
-    seen.progress.awaiting(NOON + timedelta(minutes=1), WHY)
-    assert seen.told() == 1
+
+
+def test_each_outcome_that_comes_or_goes_makes_another_version(seen: Seen) -> None:
+    """By it, others know that another partition may be free."""
+    id = next(iter(PLAN.elections))
+    refused = PartitionOutcome(id, Outcome.REFUSED, WHY)
+    turns: list[Callable[[], None]] = [
+        lambda: seen.progress.concluded(refused),
+        lambda: seen.progress.concluded(refused),
+        lambda: seen.progress.planned(PLAN, DIGEST),
+    ]
+    versions = [seen.progress.version]
+    for turn in turns:
+        turn()
+        versions.append(seen.progress.version)
+
+    assert id not in seen.progress.outcomes
+    assert versions == [0, 1, 1, 2]
 
 
 def test_an_approval_is_of_one_plan(seen: Seen) -> None:

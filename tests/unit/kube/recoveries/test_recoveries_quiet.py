@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,7 +15,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.recoveries import RESYNC
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
@@ -43,6 +43,11 @@ def not_open(office: Office) -> str:
 def for_another_kafka(office: Office) -> str:
     office.open(spec=replace(office.open().spec, cluster_id="another"))
     return "ClusterIdMismatch"
+
+
+def cooling_down(office: Office) -> str:
+    office.clusters.open()[0].cool_down.elected("first")
+    return "CoolingDown"
 
 
 async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
@@ -75,6 +80,24 @@ async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothin
     own = {RECOVERIES.path(NAMESPACE, name) for name in NAMES}
     assert [read for read in asking_office.api.reads if read not in own] == []
     assert max(Counter(asking_office.api.reads).values()) <= 10
+
+
+@taking_no_time
+async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter_no_order(
+    asking_office: Office,
+) -> None:
+    rules = [{"name": "rule", "approval": "AutoApprove"}]
+    asking_office.api.change(POLICIES, "rules", rules=rules, limits={"coolDown": "10m"})
+    await many_that_wait(asking_office, cooling_down)
+    asking_office.world.steps.calls.clear()
+    cool_down = asking_office.clusters.open()[0].cool_down
+    cool_down.last = None
+    cool_down.elected_earlier(datetime.now(UTC) - timedelta(hours=2), "first")
+    await asyncio.sleep(3 * LOOK.total_seconds())
+
+    reasons = Counter(asking_office.reason(name) for name in NAMES)
+    assert reasons == {"Recovered": 1, "CoolingDown": MANY - 1}
+    assert asking_office.world.steps.calls.count("designate") == 1
 
 
 @taking_no_time

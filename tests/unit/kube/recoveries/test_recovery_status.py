@@ -206,7 +206,7 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
     diverged = {1: None, 2: log(20, (0, 0), (1, 10)), 3: log(27)}
     plan = decide(evidence(partition(diverged)), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)))
 
-    told = status_of(Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64, NOON)), 1, {}, NOON)["plan"]
+    told = status_of(Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64)), 1, {}, NOON)["plan"]
 
     unread = "its copy could not be read: no answer"
     assert told["mayLose"] == [
@@ -227,7 +227,7 @@ def awaited() -> Known:
         evidence(partition({1: None, 2: log(20), 3: log(27)})),
         policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
     )
-    return Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64, NOON))
+    return Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64))
 
 
 def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
@@ -322,13 +322,13 @@ LOSSLESS, BOUNDED, UNKNOWN = (
 def test_a_plan_is_as_bad_as_its_worst_election(
     losses: tuple[Loss, ...], worst: LossClass, at_most: int | None
 ) -> None:
-    shown = plan_now(plan(*losses), "ab" * 32, LATER)
+    shown = plan_now(plan(*losses), "ab" * 32)
 
     assert (shown.worst, shown.at_most, shown.elections) == (worst, at_most, len(losses))
 
 
 def test_a_plan_that_nobody_has_to_approve_says_so() -> None:
-    asked = [plan_now(plan(LOSSLESS, approval=approval), "ab" * 32, LATER).needs_approval for approval in Approval]
+    asked = [plan_now(plan(LOSSLESS, approval=approval), "ab" * 32).needs_approval for approval in Approval]
 
     assert asked == [True, False, False]
 
@@ -340,7 +340,6 @@ def test_what_of_a_plan_is_in_the_status() -> None:
         "digest": PLAN.digest,
         "policyDigest": PLAN.policy_digest,
         "madeAt": "2026-11-21T12:00:00Z",
-        "expiresAt": "2026-11-21T12:02:00Z",
         "elections": 2,
         "needsApproval": True,
         "lossClass": "Unknown",

@@ -1,0 +1,95 @@
+"""Which open recovery has which partition of one cluster: an index, brought up to date by what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.kube.recoveries.run import RecoveryRun
+from kafka_recovery.kube.resources.objects import Key
+
+
+class _Rank(NamedTuple):
+    """The smallest one has a partition: whoever is at work on it, whoever may be, then the oldest."""
+
+    at_work: int
+    created_at: datetime
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """An open recovery, and since when its object is there."""
+
+    key: Key
+    created_at: datetime
+    run: RecoveryRun
+
+
+class _Known(NamedTuple):
+    """What was known of a claimant when the index was brought up to date, and what followed from it."""
+
+    run: RecoveryRun
+    holds: frozenset[TopicPartition]
+    taken_up: bool
+    version: int
+    ranks: Mapping[TopicPartition, _Rank]
+
+    def is_of(self, run: RecoveryRun) -> bool:
+        """Whether nothing has changed since."""
+        same = run is self.run and run.holds is self.holds
+        return same and (run.taken_up, run.progress.version) == (self.taken_up, self.version)
+
+
+class Claims:
+    """The oldest recovery has a partition.
+
+    But whoever is at work on it keeps it, and of one whose journal was not read yet nobody knows whether it is.
+    """
+
+    def __init__(self) -> None:
+        self.holders: dict[TopicPartition, str] = {}
+        """Partitions, and the names of the recoveries that have them."""
+        self._ranks: dict[TopicPartition, list[_Rank]] = {}
+        self._known: dict[Key, _Known] = {}
+
+    def update(self, claimants: Iterable[Claimant]) -> None:
+        """These are open now, and no others. What did not change since the last time costs nothing."""
+        gone = set(self._known)
+        for each in claimants:
+            gone.discard(each.key)
+            known = self._known.get(each.key)
+            if known is None or not known.is_of(each.run):
+                self._replace(each.key, _known(each))
+        for key in gone:
+            self._replace(key, None)
+
+    def _replace(self, key: Key, now: _Known | None) -> None:
+        before = self._known.pop(key, None)
+        old = before.ranks if before else {}
+        new = now.ranks if now else {}
+        if now:
+            self._known[key] = now
+        for id in old.keys() | new.keys():
+            if old.get(id) != new.get(id):
+                self._set(id, old.get(id), new.get(id))
+
+    def _set(self, id: TopicPartition, old: _Rank | None, new: _Rank | None) -> None:
+        ranks = [each for each in self._ranks.pop(id, []) if each != old] + ([new] if new else [])
+        if ranks:
+            self._ranks[id] = ranks
+            self.holders[id] = min(ranks).key[1]
+        else:
+            del self.holders[id]
+
+
+def _known(claimant: Claimant) -> _Known:
+    run, age = claimant.run, (claimant.created_at, claimant.key)
+    holds, may_be, waits = _Rank(0, *age), _Rank(1, *age), _Rank(2, *age)
+    ranks = dict.fromkeys(run.progress.open_partitions(run.scope), waits)
+    ranks |= dict.fromkeys(() if run.taken_up else run.scope, may_be)
+    ranks |= dict.fromkeys(run.holds, holds)
+    return _Known(run, run.holds, run.taken_up, run.progress.version, ranks)
