@@ -306,42 +306,25 @@ class Step:
         return isinstance(event, self.event) and self.condition(run, event)
 
 
+_YES = _answer(Answer.ACCEPTED)
 _NO = _answer(Answer.CHANGED, Answer.REFUSED, Answer.NOT_NEEDED)
-_BY_OTHERS = (State.PLANNED, State.UNTOUCHED)
+_SILENT = _answer(Answer.UNANSWERED)
+_HELD = _answer(Answer.ACCEPTED, Answer.NOT_NEEDED)
+_FOUND = (State.ELECTED, State.LEADING, State.PLANNED, State.UNTOUCHED)
 _OVER = (State.LEADING, State.LEADERLESS, State.ALTERED)
 
 LIFE: tuple[Step, ...] = (
     Step((State.PLANNED, State.STARTED), Abandoned, State.UNTOUCHED),
     Step((State.PLANNED,), Started, State.STARTED, _named, "the durable fact names it"),
-    Step((State.STARTED,), Answered, State.DESIGNATED, _answer(Answer.ACCEPTED), "the designation was accepted"),
-    Step((State.STARTED,), Answered, State.IN_DOUBT, _answer(Answer.UNANSWERED), "the designation was not answered"),
+    Step((State.STARTED,), Answered, State.DESIGNATED, _YES, "the designation was accepted"),
+    Step((State.STARTED,), Answered, State.IN_DOUBT, _SILENT, "the designation was not answered"),
     Step((State.STARTED,), Answered, State.LEADERLESS, _NO, "the designation was refused"),
     Step((State.DESIGNATED,), Abandoned, State.LEADERLESS),
-    Step(
-        (State.DESIGNATED,),
-        Answered,
-        State.ELECTED,
-        _answer(Answer.ACCEPTED, Answer.NOT_NEEDED),
-        "the election was held, or not needed",
-        elects=True,
-    ),
-    Step(
-        (State.DESIGNATED,),
-        Answered,
-        State.IN_DOUBT,
-        _answer(Answer.UNANSWERED),
-        "the election was not answered",
-        elects=True,
-    ),
+    Step((State.DESIGNATED,), Answered, State.ELECTED, _HELD, "the election was held, or not needed", elects=True),
+    Step((State.DESIGNATED,), Answered, State.IN_DOUBT, _SILENT, "the election was not answered", elects=True),
     Step((State.DESIGNATED,), Answered, State.LEADERLESS, _NO, "the election was refused", elects=True),
     Step((State.IN_DOUBT,), DoubtOver, State.ELECTED),
-    Step(
-        (State.ELECTED, State.LEADING, *_BY_OTHERS),
-        Led,
-        State.LEADING,
-        _newer_epoch,
-        "its leader epoch is newer than the plan's",
-    ),
+    Step(_FOUND, Led, State.LEADING, _newer_epoch, "its leader epoch is newer than the plan's"),
     Step((State.ELECTED, State.LEADING), NotLed, State.LEADERLESS),
     Step((State.LEADERLESS,), LedMeanwhile, State.LEADERLESS, _answered, "the controller answered its election"),
     Step(_OVER, OrderRead, State.RESTORED, _put_back, "from metadata no older than the plan's: not the temporary one"),
