@@ -243,7 +243,7 @@ def test_whoever_is_asked_about_an_empty_leader_reads_first_not_to_approve() -> 
         policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
     )
 
-    told = plan_now(plan, "d" * 64, NOON).waiting
+    told = plan_now(plan, "d" * 64).waiting
 
     assert told.startswith("DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-0. Once it leads, every")
 
