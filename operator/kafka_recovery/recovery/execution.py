@@ -10,7 +10,7 @@ from itertools import count
 
 from kafka_recovery.decision.recheck import before, stands_still
 from kafka_recovery.domain.election import Gone, Leadership, Relay, Scope, Sighting
-from kafka_recovery.domain.evidence import ClusterState, MissingPartition
+from kafka_recovery.domain.evidence import ClusterState, Evidence, MissingPartition
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -261,12 +261,17 @@ class Execution:
     async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
         found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
-        if found and (old := stands_still(plan.evidence, plan.policy)):
+        if not found:
+            return {}
+        try:
+            around = await self._around(plan)
+        except ClusterFault as fault:
+            return dict.fromkeys(found, fault.reason)
+        if old := stands_still(around, plan.policy):
             for id in found:
                 session.refuse(id, old)
             return {}
-        as_of = plan.evidence.cluster.as_of
-        looks = await self.cluster.leaders(tuple(found), self.timing.rpc, as_of) if found else {}
+        looks = await self.cluster.leaders(tuple(found), self.timing.rpc, around.cluster.as_of)
         again = {}
         for id, decision in found.items():
             look = looks.get(id)
@@ -280,6 +285,12 @@ class Execution:
             else:
                 again[id] = Reason("LeaderGone", "it had a leader a moment ago, and has none any more")
         return again
+
+    async def _around(self, plan: Plan) -> Evidence:
+        """What tells whether metadata advance now. Once elections took their time, the evidence of their plan does not."""
+        if not plan.elections:
+            return plan.evidence
+        return await self.cluster.gather(Scope(()), plan.policy.widest_evidence_rules)
 
     async def _await_leaders(
         self, partitions: Iterable[TopicPartition], patience: timedelta, as_of: MetadataOffset | None

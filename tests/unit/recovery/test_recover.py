@@ -16,7 +16,7 @@ from kafka_recovery.formats.documents import canonical, digest
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.outcomes import MINIMUM_UNREAD
 from kafka_recovery.recovery.ports import ViewStandsStill
-from unit.recovery.brokers import SESSION, Held
+from unit.recovery.brokers import SESSION, Held, Unavailable
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, policy
 
 SHIPMENTS = TopicPartition("shipments", 0)
@@ -471,6 +471,45 @@ async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(worl
 
     assert report[ORDERS].outcome is Outcome.REFUSED
     assert code(report) in ("NoActiveController", "ViewStandsStill")
+
+
+async def test_a_leader_of_before_the_elections_is_not_called_recovered_by_metadata_that_stand_still_since(
+    world: World,
+) -> None:
+    """While another partition was elected, every broker that answers lost its way to the controllers."""
+    world.offline()
+    world.kafka.partitions[ORDERS].leader = 2
+    world.offline({1: 30, 2: 27}, PAYMENTS)
+
+    def cut_off() -> None:
+        for node in world.kafka.nodes.values():
+            node.advances = False
+
+    world.before("wave_ended", cut_off)
+
+    report = await world.recover(scope=Scope((ORDERS, PAYMENTS)))
+
+    assert report[PAYMENTS].outcome.is_recovered
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "NoActiveController")
+
+
+async def test_what_had_a_leader_is_decided_again_where_nobody_can_be_asked_after_the_elections(world: World) -> None:
+    world.offline()
+    world.kafka.partitions[ORDERS].leader = 2
+    world.offline({1: 30, 2: 27}, PAYMENTS)
+    failed: list[str] = []
+
+    def nobody_answers() -> None:
+        failed.append("once")
+        raise Unavailable("no broker answers")
+
+    world.before("wave_ended", lambda: world.before("gather", nobody_answers))
+
+    report = await world.recover(scope=Scope((ORDERS, PAYMENTS)))
+
+    assert failed == ["once"]
+    assert report[PAYMENTS].outcome.is_recovered
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.RECOVERED_CLEANLY, "AlreadyOnline")
 
 
 async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_recovered(world: World) -> None:

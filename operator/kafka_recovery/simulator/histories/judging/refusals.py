@@ -94,10 +94,11 @@ def _is_kafkas(message: str) -> bool:
 
 def _saw(obstacle: Callable[[Seen], bool], told: Told) -> bool:
     """Whether its last look showed that, or that the leader it had planned may not lead."""
-    if told.looked is None or told.seen is None:
+    if told.looked is None or told.seen is None or told.around is None:
         return False
     wishes = told.story.wishes(told.looked.at - _OLDEST, told.said.at)
-    shown = any(obstacle((told.seen, told.looked.evidence.cluster, wish.policy)) for wish in wishes)
+    clusters = told.looked.evidence.cluster, told.around
+    shown = any(obstacle((told.seen, cluster, wish.policy)) for wish in wishes for cluster in clusters)
     return shown or _planned_leader_may_not_lead(told)
 
 

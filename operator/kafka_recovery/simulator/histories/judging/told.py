@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
@@ -20,13 +20,17 @@ PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A reason that was given, and all that it can be held against. `looked`: the last look at the partition."""
+    """A reason that was given, and all that it can be held against.
+
+    `looked`: the last look at the partition; `around`: the cluster by the last look at anything, which may be later.
+    """
 
     story: Chronicle
     scenario: Scenario
     said: Concluded
     looked: Looked | None
     seen: PartitionEvidence | None
+    around: ClusterState | None
 
     @property
     def plans(self) -> Iterator[Plan]:
@@ -43,9 +47,10 @@ class Told:
 
 def told_of(story: Chronicle, scenario: Scenario, said: Concluded) -> Told:
     """What that outcome can be held against."""
-    mine = (look for look in reversed(story.looked) if look.process == said.process and look.at <= said.at)
+    mine = [look for look in reversed(story.looked) if look.process == said.process and look.at <= said.at]
     looked = next((look for look in mine if look.partition(said.outcome.id) is not None), None)
-    return Told(story, scenario, said, looked, looked.partition(said.outcome.id) if looked else None)
+    around = mine[0].evidence.cluster if mine else None
+    return Told(story, scenario, said, looked, looked.partition(said.outcome.id) if looked else None, around)
 
 
 def near(told: Told) -> tuple[PartitionState, ...]:
