@@ -287,7 +287,7 @@ class Execution:
         return again
 
     async def _around(self, plan: Plan) -> Evidence:
-        """What tells whether metadata advance now. Once elections took their time, the evidence of their plan does not."""
+        """What tells whether metadata advance now. After elections the evidence of their plan does not."""
         if not plan.elections:
             return plan.evidence
         return await self.cluster.gather(Scope(()), plan.policy.widest_evidence_rules)
