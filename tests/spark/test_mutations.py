@@ -68,7 +68,9 @@ def mutations() -> Iterator[Mutation]:
             orders = {**order.ORDERS, name: tuple(keys)}
             merits = {each: merit(orders[each]) for each in orders}
             turned = f"{name} with {key.fact} turned round"
-            yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "ORDERS", orders))
+            yield Mutation(
+                turned, (judgement, "MERITS", merits), (ranking, "BY_LOGS", {**order.BY_LOGS, name: tuple(keys)})
+            )
 
 
 MUTATIONS = {each.name: each for each in mutations()}
