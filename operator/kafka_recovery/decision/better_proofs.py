@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_recovery.decision.alike import named
-from kafka_recovery.decision.costs import records
+from kafka_recovery.decision.costs import is_empty, records
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
@@ -69,8 +69,8 @@ def _better_proof(decision: Decision, partition: PartitionEvidence, cluster: Clu
     best: BetterProof | None = None
     for broker in decision.ranking:
         replica = partition.replica(broker)
-        if replica is None or broker == leader:
-            continue
+        if replica is None or broker == leader or is_empty(replica.log):
+            continue  # a log without a record holds nothing that any other one lacks
         loss = classify(partition, replica, cluster)
         if loss.at_most is None or not _is_less(loss.loss_class, loss.at_most, planned.loss_class, planned.at_most):
             continue

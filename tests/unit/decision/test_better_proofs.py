@@ -72,6 +72,14 @@ def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -
     assert list(better_proofs(decide(evidence(offline()), policy()))) == []
 
 
+def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one() -> None:
+    """Proven to lose nothing, as nothing was acknowledged with acks=all: so the longer log loses nothing of it either."""
+    empty_left_last = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
+    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=empty_left_last)
+
+    assert list(better_proofs(decide(evidence(seen), LONGEST))) == []
+
+
 def test_what_the_remote_tier_of_a_topic_holds_is_proven_of_nobody() -> None:
     tiered = partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=LEFT_LAST, tiered=True)
 
