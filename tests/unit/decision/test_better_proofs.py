@@ -73,7 +73,7 @@ def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -
 
 
 def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one() -> None:
-    """Proven to lose nothing, as nothing was acknowledged with acks=all: so the longer log loses nothing of it either."""
+    """It is proven to lose nothing because nothing was acknowledged with acks=all: so no log loses anything of that."""
     empty_left_last = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
     seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=empty_left_last)
 
