@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_recovery.decision.alike import named
-from kafka_recovery.decision.costs import is_empty, records
+from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
@@ -18,6 +18,9 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Loss, Plan
 from kafka_recovery.domain.policy import CandidateOrder
+
+_TOLD = 3
+"""So many groups are told in full: what must never be done has to stand near them."""
 
 _AGAIN = f"have the policy's candidateOrder say {CandidateOrder.LEAST_LOSS}, and read the plan that follows"
 
@@ -45,14 +48,27 @@ class BetterProof(NamedTuple):
 def better_proofs(plan: Plan) -> Iterator[tuple[Sequence[TopicPartition], str]]:
     """Where a plan's order costs more than another candidate would: on which partitions, and what is proven of whom."""
     seen = {partition.id: partition for partition in plan.evidence.partitions}
+    cluster = plan.evidence.cluster
+    unregistered = frozenset(broker.id for broker in cluster.brokers if broker.registered is False)
     found = [
         better
         for id, decision in plan.elections.items()
-        if (better := _better_proof(decision, seen[id], plan.evidence.cluster))
+        if (better := _better_proof(decision, seen[id], cluster, unregistered))
     ]
-    for _, group in groupby(sorted(found, key=_alike), key=lambda each: _alike(each)[:4]):
-        alike = list(group)
+    groups = [list(group) for _, group in groupby(sorted(found, key=_alike), key=lambda each: _alike(each)[:4])]
+    for alike in groups[:_TOLD]:
         yield [each.id for each in alike], _told(alike)
+    if others := [each.id for alike in groups[_TOLD:] for each in alike]:
+        yield others, f"On {partitions(len(others))} more another candidate is proven to lose less, too."
+
+
+def is_named_badly(decision: Decision, partition: PartitionEvidence, cluster: ClusterState) -> bool:
+    """Whether a person or a ranking named the leader, and neither its log nor a proof says that it is the best."""
+    best, planned = partition.replica(decision.ranking[0]) if decision.ranking else None, decision.loss
+    if not decision.is_worse_than_best or best is None or planned is None or planned.at_most is None:
+        return decision.is_worse_than_best
+    loss = classify(partition, best, cluster)
+    return not _is_less(planned.loss_class, planned.at_most, loss.loss_class, loss.at_most)
 
 
 def _alike(better: BetterProof) -> tuple[CandidateOrder, BrokerId, BrokerId, LossClass, TopicPartition]:
@@ -60,12 +76,16 @@ def _alike(better: BetterProof) -> tuple[CandidateOrder, BrokerId, BrokerId, Los
     return better.order, better.leader, better.broker, better.loss_class, better.id
 
 
-def _better_proof(decision: Decision, partition: PartitionEvidence, cluster: ClusterState) -> BetterProof | None:
+def _better_proof(
+    decision: Decision, partition: PartitionEvidence, cluster: ClusterState, unregistered: frozenset[BrokerId]
+) -> BetterProof | None:
     leader, planned = decision.leader, decision.loss
     if leader is None or planned is None or partition.history is None:
         return None
     if decision.candidate_order in BY_COST or decision.is_worse_than_best:
         return None  # the order went by proofs, or it did not choose
+    if planned.loss_class is LossClass.LOSSLESS or any(id in unregistered for id in partition.assignment):
+        return None  # there is nothing better, or Kafka takes no order that puts another one first
     best: BetterProof | None = None
     for broker in decision.ranking:
         replica = partition.replica(broker)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import attested_lost, told
-from kafka_recovery.decision.better_proofs import better_proofs
+from kafka_recovery.decision.better_proofs import better_proofs, is_named_badly
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
@@ -236,7 +236,8 @@ def _bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
     """Leaders beside which a better one may be had. `over`: what is, without what to do about it."""
     elections = _elections(plan)
     yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster), over=over)
-    by_hand = [decision for decision, _ in elections if decision.is_worse_than_best]
+    cluster = plan.evidence.cluster
+    by_hand = [decision for decision, partition in elections if is_named_badly(decision, partition, cluster)]
     for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
         named_by_hand = [decision for decision in by_hand if decision.leader == leader]
         yield f"{'' if over else _stopped(named_by_hand)}{_named_by_hand(leader, named_by_hand)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
-from kafka_recovery.decision.better_proofs import instead_of_approving
+from kafka_recovery.decision.better_proofs import instead_of_approving, is_named_badly
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
@@ -77,13 +77,14 @@ def elect_or_wait(plan: Plan) -> Choice:
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     dangers = _stop_first(leaderless, plan.evidence.cluster, asked=bool(otherwise))
     lost = attested_lost(plan.evidence.cluster)
+    short = _short_members(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     return Choice(
-        (*dangers, *(_runs(waiting, plan.evidence.cluster) if otherwise else ())),
+        (*dangers, *(_runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
         (*_nothing_better(len(proven), len(leaderless)), *_silent_at_once(waiting, lost), *bugs),
         tuple(_never(leaderless, lost)),
         (
-            *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more),
+            *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
             *_start_first(waiting, copied + otherwise, led, lost),
         ),
     )
@@ -92,7 +93,7 @@ def elect_or_wait(plan: Plan) -> Choice:
 def _otherwise(plan: Plan) -> str:
     """What is left where nothing can be waited for; empty: nobody is asked about anything."""
     elections, seen = plan.elections, {partition.id: partition for partition in plan.evidence.partitions}
-    if any(each.is_worse_than_best for each in elections.values()):
+    if any(is_named_badly(each, seen[id], plan.evidence.cluster) for id, each in elections.items()):
         return "plan again without naming that leader, and read that plan"
     if not any(each.needs_approval for each in elections.values()):
         return ""
@@ -144,12 +145,13 @@ def _reconnect_first(
     cluster: ClusterState,
     otherwise: str,
     more: Mapping[TopicPartition, frozenset[BrokerId]],
+    short: frozenset[BrokerId],
 ) -> Iterator[Question]:
     """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers.
 
     `more`: whose copies may hold more than the planned leader's, by partition.
     """
-    for broker, theirs in _whole_members(waiting, cluster):
+    for broker, theirs in _whole_members(waiting, cluster, short):
         count = len(theirs)
         yes = (
             f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
@@ -169,24 +171,32 @@ def _reconnect_first(
         yield Question(asked, (*unknown, ("Yes", yes), *no))
 
 
+def _short_members(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> frozenset[BrokerId]:
+    """Fenced members that lack something anywhere: whoever helps one of them back deletes it on the others."""
+    members = ((each, member) for each in leaderless for member in _fenced_members(each, cluster))
+    return frozenset(member.broker for each, member in members if visible_lacks(each, member))
+
+
 def _whole_members(
-    waiting: Sequence[PartitionEvidence], cluster: ClusterState
+    waiting: Sequence[PartitionEvidence], cluster: ClusterState, short: frozenset[BrokerId]
 ) -> Sequence[tuple[BrokerId, Sequence[PartitionEvidence]]]:
     """Fenced members that lack nothing of what was read, with their partitions; those of most partitions first."""
     found: dict[BrokerId, list[PartitionEvidence]] = {}
     for each in waiting:
         for member in _fenced_members(each, cluster):
-            if not visible_lacks(each, member):
+            if member.broker not in short:
                 found.setdefault(member.broker, []).append(each)
     return sorted(found.items(), key=lambda whole: (-len(whole[1]), whole[0]))[:_NAMED]
 
 
-def _runs(waiting: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+def _runs(
+    waiting: Sequence[PartitionEvidence], cluster: ClusterState, short: frozenset[BrokerId], *, asked: bool
+) -> Iterator[str]:
     """Whoever elects another one while such a member runs gives up what it holds."""
-    for broker, theirs in _whole_members(waiting, cluster):
+    for broker, theirs in _whole_members(waiting, cluster, short):
         yield (
-            f"DO NOT APPROVE YET. Broker {broker} RUNS, and answers: Kafka can elect it by itself"
-            f"{_of(len(theirs), waiting)} as soon as its heartbeats reach the controllers."
+            f"{'DO NOT APPROVE YET.' if asked else 'STOP THIS PLAN.'} Broker {broker} RUNS, and answers: Kafka can "
+            f"elect it by itself{_of(len(theirs), waiting)} as soon as its heartbeats reach the controllers."
         )
 
 

@@ -238,13 +238,16 @@ class Execution:
         """Conclude what would have to be decided again: a leader that is back is verified, the rest refused."""
         decisions = {decision.id: decision for decision in plan.decisions if decision.id in again}
         runs = session.begin(plan, decisions.values())
-        as_of = plan.evidence.cluster.as_of
+        online = any(decision.verdict is not Verdict.ELECT for decision in decisions.values())
+        old, as_of = await self._age_of_view(plan) if online else (None, plan.evidence.cluster.as_of)
         looks = await self._await_leaders(decisions, self.timing.patience(len(decisions)), as_of)
         for id, decision in decisions.items():
             look = looks.get(id)
             see_what_came(runs[id], look)
             lead = lead_of(look)
-            if lead and decision.verdict is not Verdict.ELECT and session.leads_since(decision, lead):
+            if lead and decision.verdict is not Verdict.ELECT and old:
+                session.refuse(id, old)
+            elif lead and decision.verdict is not Verdict.ELECT and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
             elif not _conclude_found(runs[id], look, session):
                 session.refuse(id, again[id])
@@ -288,9 +291,18 @@ class Execution:
 
     async def _around(self, plan: Plan) -> Evidence:
         """What tells whether metadata advance now. After elections the evidence of their plan does not."""
-        if not plan.elections:
-            return plan.evidence
+        return await self._look_around(plan) if plan.elections else plan.evidence
+
+    async def _look_around(self, plan: Plan) -> Evidence:
         return await self.cluster.gather(Scope(()), plan.policy.widest_evidence_rules)
+
+    async def _age_of_view(self, plan: Plan) -> tuple[Reason | None, MetadataOffset | None]:
+        """Why the leaders that are shown now may be of long ago, and how new a look has to be."""
+        try:
+            around = await self._look_around(plan)
+        except ClusterFault as fault:
+            return fault.reason, plan.evidence.cluster.as_of
+        return stands_still(around, plan.policy), around.cluster.as_of
 
     async def _await_leaders(
         self, partitions: Iterable[TopicPartition], patience: timedelta, as_of: MetadataOffset | None

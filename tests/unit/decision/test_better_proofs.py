@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_recovery.decision.better_proofs import better_proofs
-from kafka_recovery.decision.card import card
+from kafka_recovery.decision.card import card, is_stopped
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -91,3 +91,40 @@ def test_a_leader_that_a_person_named_is_no_choice_of_the_order() -> None:
 
     assert plan.decisions[0].leader == 2
     assert list(better_proofs(plan)) == []
+
+
+def test_a_leader_that_a_person_named_and_that_is_proven_the_best_is_not_stopped() -> None:
+    """Else the plan that follows names the other one, and is stopped as well."""
+    plan = decide(evidence(offline()), LONGEST, designated={ORDERS: BrokerId(3)})
+
+    assert plan.decisions[0].is_worse_than_best
+    assert not is_stopped(plan)
+
+
+def test_many_leaders_are_told_in_a_few_sentences() -> None:
+    ids = [TopicPartition("orders", number) for number in range(12)]
+    four = {
+        id: partition(
+            {1: None, 2 + 2 * place: log(30), 3 + 2 * place: log(28, (0, 0), (1, 10))},
+            history=history(
+                step(1, 2 + 2 * place, 3 + 2 * place, replicas=(1, 2 + 2 * place, 3 + 2 * place)),
+                step(1, 3 + 2 * place, replicas=(1, 2 + 2 * place, 3 + 2 * place)),
+                step(1, replicas=(1, 2 + 2 * place, 3 + 2 * place)),
+                intact=[2 + 2 * place, 3 + 2 * place],
+            ),
+            id=id,
+        )
+        for place, id in enumerate(ids)
+    }
+    plan = decide(evidence(*four.values(), brokers=(dead(1), *map(broker, range(2, 26)))), LONGEST)
+
+    assert len(card(plan).stop) == 4
+    assert card(plan).stop[-1] == (
+        "DO NOT APPROVE. On 9 partitions more another candidate is proven to lose less, too."
+    )
+
+
+def test_nobody_is_sent_to_an_order_that_kafka_would_not_take() -> None:
+    gone = (dead(1, registered=False), broker(2), broker(3))
+
+    assert list(better_proofs(decide(evidence(offline(), brokers=gone), LONGEST))) == []

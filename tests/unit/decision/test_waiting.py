@@ -288,6 +288,26 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
     assert gains_nothing.startswith("Waiting saves nothing")
 
 
+def test_a_member_that_is_whole_on_one_partition_and_short_on_another_is_helped_nowhere() -> None:
+    """Its heartbeats count for all its partitions: where it is short, the others delete what it lacks."""
+    whole, short = (
+        partition({1: Replica(BrokerId(1), held), 2: log(27), 3: log(15)}, id=TopicPartition("orders", number))
+        for number, held in enumerate((log(30), log(7)))
+    )
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    said = " ".join(told(decide(evidence(whole, short, brokers=brokers), ANY, waited=timedelta(hours=1))))
+
+    assert "DANGER: stop broker 1 NOW" in said
+    assert "heartbeats" not in said
+
+
+def test_a_plan_that_asks_nobody_is_to_be_stopped_where_a_member_runs_that_lacks_nothing() -> None:
+    plan = answering(log(30))
+    unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
+
+    assert told(unasked)[0].startswith("STOP THIS PLAN. Broker 1 RUNS, and answers")
+
+
 def test_nothing_is_said_of_a_replica_that_kafka_does_not_elect_or_need_not_wait_for() -> None:
     assert not told(answering(log(30), isr=()))
     assert not told(answering(log(30), fenced=False))

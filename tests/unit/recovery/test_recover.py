@@ -512,6 +512,30 @@ async def test_what_had_a_leader_is_decided_again_where_nobody_can_be_asked_afte
     assert (report[ORDERS].outcome, code(report)) == (Outcome.RECOVERED_CLEANLY, "AlreadyOnline")
 
 
+async def test_nor_when_the_first_look_after_the_elections_failed(world: World) -> None:
+    """A plan that is executed is not decided anew: what had a leader is concluded at the end."""
+    world.offline()
+    world.kafka.partitions[ORDERS].leader = 2
+    world.offline({1: 30, 2: 27}, PAYMENTS)
+    with world.process(AUTO) as engine:
+        plan = await engine.plan(Scope((ORDERS, PAYMENTS)))
+
+    def nobody_answers() -> None:
+        raise Unavailable("no broker answers")
+
+    def cut_off() -> None:
+        world.before("gather", nobody_answers)
+        for node in world.kafka.nodes.values():
+            node.advances = False
+
+    world.before("wave_ended", cut_off)
+
+    report = await world.execute(plan)
+
+    assert report[PAYMENTS].outcome.is_recovered
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "NoActiveController")
+
+
 async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_recovered(world: World) -> None:
     """Whether the metadata of those who answer still move is not known: the leader may be one of before."""
     world.offline()
