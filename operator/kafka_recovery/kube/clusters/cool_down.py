@@ -79,5 +79,5 @@ class CoolDown:
             return None if first else _ANOTHER_FIRST
         # Not how much is left: each recovery that waits has its status written when the words change.
         ends = (min(self.last.at, self._learned_at) + lasts).astimezone(UTC)
-        message = f"another recovery held an automatic election; until {ends:%H:%M:%S} UTC (limits.coolDown)"
+        message = f"another recovery held an automatic election; until {ends:%Y-%m-%d %H:%M:%S} UTC (limits.coolDown)"
         return Reason("CoolingDown", f"{message} a person says yes")

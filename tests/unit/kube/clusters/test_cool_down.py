@@ -82,7 +82,7 @@ def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot
     cold.elected_earlier(at := ago(minutes=4), "first")
     why = cold.why(LASTS, "second")
     assert why
-    assert f"until {at + LASTS:%H:%M:%S} UTC" in why.message
+    assert f"until {at + LASTS:%Y-%m-%d %H:%M:%S} UTC" in why.message
 
 
 def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
     known = told(str(ago(hours=-5)))
     why = known.why(LASTS, "second")
     assert why
-    assert f"until {ago() + LASTS:%H:%M}" in why.message
+    assert f"until {ago() + LASTS:%Y-%m-%d %H:%M}" in why.message
 
     later = time.monotonic() + 600
     monkeypatch.setattr(time, "monotonic", lambda: later)
