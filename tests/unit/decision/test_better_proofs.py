@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafka_recovery.decision.better_proofs import better_proofs
 from kafka_recovery.decision.card import card, is_stopped
 from kafka_recovery.decision.planner import decide
@@ -49,6 +51,20 @@ def test_a_smaller_bound_is_more_proof() -> None:
     assert "EpochFirst chooses broker 2" in told
 
 
+def test_of_several_candidates_the_one_is_told_of_whom_most_is_proven() -> None:
+    """Broker 2 has the newest epoch; broker 3 holds most of the rest; broker 4 left the ISR last."""
+    members = ((1, 2, 3, 4), (1, 3, 4), (1, 4), (1,))
+    known = history(*[step(*isr, replicas=(1, 2, 3, 4)) for isr in members], intact=[2, 3, 4])
+    held = {1: None, 2: log(12, (0, 0), (2, 10)), 3: log(28, (0, 0), (1, 10)), 4: log(26, (0, 0), (1, 10))}
+    brokers = (dead(1), broker(2), broker(3), broker(4))
+    plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
+    assert plan.decisions[0].ranking == (2, 3, 4)
+
+    ((_, told),) = better_proofs(plan)
+
+    assert told.startswith("More is proven of broker 4: ")
+
+
 def test_nobody_is_told_to_approve_it_once_the_disk_of_the_dead_is_known_to_be_lost() -> None:
     choice = card(decide(evidence(offline()), LONGEST)).choice
     assert choice is not None
@@ -62,6 +78,16 @@ def test_an_election_that_nobody_is_asked_about_is_to_be_stopped() -> None:
     automatic = policy(candidate_order=CandidateOrder.LONGEST_LOG, approval=Approval.AUTO)
 
     assert card(decide(evidence(offline()), automatic)).stop[0].startswith("STOP THIS PLAN. More is proven of")
+
+
+def test_it_is_to_be_stopped_also_where_somebody_is_asked_about_a_part_of_it_only() -> None:
+    plan = decide(evidence(offline(), offline(id=SECOND)), LONGEST)
+    asked, unasked = plan.decisions
+    assert asked.needs_approval
+
+    mixed = replace(plan, decisions=(asked, replace(unasked, approval=Approval.AUTO)))
+
+    assert card(mixed).stop[0].startswith("STOP THIS PLAN. More is proven of broker 3: if it led orders-0, orders-1,")
 
 
 def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -> None:

@@ -326,6 +326,16 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     assert elect_or_wait(plan).never == (NEVER, LATER)
 
 
+def test_where_nobody_can_be_elected_nobody_is_sent_to_start_a_broker_whose_disk_was_attested_lost() -> None:
+    held = {1: dead(1), 2: dead(2), 3: dead(3)}
+    gone = Attestation(BrokerId(3), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
+    away = (*map(away_from_all, (1, 2, 3)), broker(4))
+    plan = decide(evidence(partition(held, isr=(2,)), brokers=away, attestations=(gone,)), ANY)
+    assert not plan.elections
+
+    assert told(plan)[-1].startswith("No, its disk is lost: see who else can be started with its own disk (broker 1), ")
+
+
 WITHOUT_ISR: dict[str, Any] = {"isr": (), "elr": (BrokerId(1), BrokerId(2)), "last_known_elr": ()}
 
 
