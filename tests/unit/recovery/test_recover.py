@@ -473,19 +473,29 @@ async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(worl
     assert code(report) in ("NoActiveController", "ViewStandsStill")
 
 
-async def test_a_leader_of_before_the_elections_is_not_called_recovered_by_metadata_that_stand_still_since(
-    world: World,
-) -> None:
-    """While another partition was elected, every broker that answers lost its way to the controllers."""
+def one_is_led_and_one_is_not(world: World) -> None:
+    """Orders have a leader when the plan is made; payments are elected."""
     world.offline()
     world.kafka.partitions[ORDERS].leader = 2
     world.offline({1: 30, 2: 27}, PAYMENTS)
 
-    def cut_off() -> None:
-        for node in world.kafka.nodes.values():
-            node.advances = False
 
-    world.before("wave_ended", cut_off)
+def cut_off(world: World) -> None:
+    """Every broker answers, and hears of no controller."""
+    for node in world.kafka.nodes.values():
+        node.advances = False
+
+
+def nobody_answers() -> None:
+    raise Unavailable("no broker answers")
+
+
+async def test_a_leader_of_before_the_elections_is_not_called_recovered_by_metadata_that_stand_still_since(
+    world: World,
+) -> None:
+    """While another partition was elected, every broker that answers lost its way to the controllers."""
+    one_is_led_and_one_is_not(world)
+    world.before("wave_ended", lambda: cut_off(world))
 
     report = await world.recover(scope=Scope((ORDERS, PAYMENTS)))
 
@@ -494,16 +504,14 @@ async def test_a_leader_of_before_the_elections_is_not_called_recovered_by_metad
 
 
 async def test_what_had_a_leader_is_decided_again_where_nobody_can_be_asked_after_the_elections(world: World) -> None:
-    world.offline()
-    world.kafka.partitions[ORDERS].leader = 2
-    world.offline({1: 30, 2: 27}, PAYMENTS)
+    one_is_led_and_one_is_not(world)
     failed: list[str] = []
 
-    def nobody_answers() -> None:
+    def fails() -> None:
         failed.append("once")
-        raise Unavailable("no broker answers")
+        nobody_answers()
 
-    world.before("wave_ended", lambda: world.before("gather", nobody_answers))
+    world.before("wave_ended", lambda: world.before("gather", fails))
 
     report = await world.recover(scope=Scope((ORDERS, PAYMENTS)))
 
@@ -512,23 +520,19 @@ async def test_what_had_a_leader_is_decided_again_where_nobody_can_be_asked_afte
     assert (report[ORDERS].outcome, code(report)) == (Outcome.RECOVERED_CLEANLY, "AlreadyOnline")
 
 
-async def test_nor_when_the_first_look_after_the_elections_failed(world: World) -> None:
+async def test_an_executed_plan_calls_nothing_recovered_by_metadata_that_stand_still_after_a_failed_look(
+    world: World,
+) -> None:
     """A plan that is executed is not decided anew: what had a leader is concluded at the end."""
-    world.offline()
-    world.kafka.partitions[ORDERS].leader = 2
-    world.offline({1: 30, 2: 27}, PAYMENTS)
+    one_is_led_and_one_is_not(world)
     with world.process(AUTO) as engine:
         plan = await engine.plan(Scope((ORDERS, PAYMENTS)))
 
-    def nobody_answers() -> None:
-        raise Unavailable("no broker answers")
-
-    def cut_off() -> None:
+    def fails_and_is_cut_off() -> None:
         world.before("gather", nobody_answers)
-        for node in world.kafka.nodes.values():
-            node.advances = False
+        cut_off(world)
 
-    world.before("wave_ended", cut_off)
+    world.before("wave_ended", fails_and_is_cut_off)
 
     report = await world.execute(plan)
 
