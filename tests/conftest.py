@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.nodeid import NodeId
+from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ def pytest_collection_finish() -> None:
     for most of a second, which is longer than the deadlines that some tests give."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Once at the end, not five times in each process: objects that take several passes until they are gone, and then
+    complain, would have to be in a cycle with another such object."""
+    config.stash[gc_collect_iterations_key] = 1
 
 
 @pytest.hookimpl(trylast=True)

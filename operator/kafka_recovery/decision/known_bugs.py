@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
@@ -66,6 +67,7 @@ class KnownBug:
         return at < _number(self.fixed) or (at == _number(self.fixed) and not self.fixed.endswith(".0"))
 
 
+@lru_cache
 def _number(release: str) -> tuple[int, int, bool]:
     """Comparable, without the patch level."""
     major, minor = re.findall(r"\d+", release)[:2]

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tomllib
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ RIGHTS = {
 HOSTS = re.compile(r"\b(?:ghcr|quay|docker|pypi|npmjs|gcr|registry)\.\w+(?:\.\w+)?/")
 
 
+@cache
 def workflow(file: Path) -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load(file.read_text())
     return read

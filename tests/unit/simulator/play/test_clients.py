@@ -97,8 +97,11 @@ def test_confluents_admin_makes_and_describes_topics(cluster: Played) -> None:
 
     admin.create_topics([NewTopic("payments", num_partitions=3, replication_factor=2)])["payments"].result(10)
 
-    topics = admin.list_topics(timeout=10).topics
-    assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": 2, "payments": 3}
+    def sizes() -> dict[str, int]:
+        return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=10).topics.items()}
+
+    # The controller answers once the topic is made; a broker shows it once it has heard of it.
+    eventually(lambda: sizes() == {"orders": 2, "payments": 3})
     assert sorted(node.id for node in admin.describe_cluster().result(10).nodes) == [1, 2, 3]
     resource = ConfigResource(ConfigResource.Type.TOPIC, "orders")
     assert admin.describe_configs([resource])[resource].result(10)["min.insync.replicas"].value == "2"
