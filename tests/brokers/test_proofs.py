@@ -133,13 +133,13 @@ MANY = range(12)
 
 
 @pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
-async def test_what_the_copies_that_are_left_prove_of_one_that_left_the_isr_too_early(
+async def test_what_a_copy_that_stayed_proves_of_one_that_left_the_isr_too_early(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
     """Broker 3 left while two were in sync, so the ISR's history does not speak for it; a person names it all the same.
 
-    Two of three copies are intact, broker 2's and its own. Where both logs are equal, nothing acknowledged is lost;
-    where its log is behind, no more than broker 2 has more. Takes 15 s: two sessions have to run out.
+    Broker 2's copy is intact, and has all that was acknowledged. Where both logs are equal, none of that is lost; where
+    broker 3's is behind, no more than broker 2 has more. Takes 15 s: two sessions have to run out.
     """
     for topic in (EVEN, BEHIND):
         kafka.create_topic(topic, [[1, 2, 3] for _ in MANY], min_insync_replicas=2)

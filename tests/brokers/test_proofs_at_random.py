@@ -130,7 +130,7 @@ def lost(kafka: RealKafka, topic: str, acknowledged: Acknowledged) -> int:
 
 def proof(loss: Loss) -> str:
     """Its class, and by which way it was proven."""
-    way = "membership" if "in ISR or ELR" in loss.proof else "containment" if loss.proof else "-"
+    way = "-" if not loss.proof else "containment" if "'s log" in loss.proof else "membership"
     return f"{loss.loss_class} by {way}"
 
 

@@ -48,7 +48,7 @@ def reached(states: Iterable[State]) -> Counter[str]:
     """How often each class was proven, in each way; and how often a bound is what is lost at worst."""
     found = Counter[str]()
     for loss, _, most in promises(states):
-        way = "" if not loss.proof else " by ELR" if "ISR or ELR" in loss.proof else " by quorum"
+        way = "" if not loss.proof else " by containment" if "'s log" in loss.proof else " by ELR"
         found[f"{loss.loss_class}{way}"] += 1
         found["Bounded, and that much is lost"] += bool(loss.at_most) and loss.at_most == most
     return found
@@ -61,7 +61,7 @@ def each(states: Iterable[State], counted: Count) -> Iterator[State]:
         yield state
 
 
-WAYS = ("Lossless by ELR", "Lossless by quorum", "Bounded by quorum", "Unknown")
+WAYS = ("Lossless by ELR", "Lossless by containment", "Bounded by containment", "Unknown")
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from kafka_recovery.decision import checks, guards, judgement, loss, planner, re
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
 from kafka_recovery.domain.election import Answer, ElectionAnswer, Lead, Leadership
+from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import Offset, TopicPartition
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery import partition_run, rollout, supervision
@@ -145,9 +146,15 @@ def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
 
 
 def understated_bound(patch: pytest.MonkeyPatch) -> None:
-    """Bounds are halved, and whose copy is intact is taken on trust."""
+    """Bounds are 0, and whose copy is intact is taken on trust."""
     patch.setattr(loss, "_is_intact", lambda replica, *rest: replica.log is not None)
-    patch.setattr(loss, "_offsets", lambda lacking: 0)
+    honest = loss._by_containment
+
+    def nothing_lacked(leader: Replica, holder: Replica) -> Loss:
+        found = honest(leader, holder)
+        return found if found.at_most is None else replace(found, at_most=0)
+
+    patch.setattr(loss, "_by_containment", nothing_lacked)
 
 
 def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:

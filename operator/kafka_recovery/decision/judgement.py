@@ -12,7 +12,7 @@ from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
 from kafka_recovery.domain.policy import Rule
@@ -74,22 +74,8 @@ def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | 
     best = ranking.best
     if best is None or best.log is None:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
-    candidates, loss = ranking.equals, None
-    if partition.history is not None:
-        candidates = _best_proven(partition, candidates, index.cluster)
-    else:
-        loss = classify(partition, best, index.cluster)
-    return Standing(partition, rule, _ELECT, None, ranking, candidates, best.log.end, loss)
-
-
-def _best_proven(
-    partition: PartitionEvidence, equals: tuple[BrokerId, ...], cluster: ClusterState
-) -> tuple[BrokerId, ...]:
-    """Where equal logs differ in what can be proven of them, only those with the best proof compete."""
-    replicas = [replica for replica in partition.replicas if replica.broker in equals]
-    proven = {replica.broker: cost_of(partition, replica, cluster).loss_class for replica in replicas}
-    best = min(proven.values())
-    return tuple(broker for broker in equals if proven[broker] == best)
+    loss = None if partition.history is not None else classify(partition, best, index.cluster)
+    return Standing(partition, rule, _ELECT, None, ranking, ranking.equals, best.log.end, loss)
 
 
 def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:

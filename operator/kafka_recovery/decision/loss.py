@@ -16,7 +16,7 @@ from itertools import pairwise
 from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.decision.logs import contains, contradict, lacks
 from kafka_recovery.decision.subjects import Cost
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -78,6 +78,11 @@ def cost_of(partition: PartitionEvidence, candidate: Replica, cluster: ClusterSt
         return NOT_PROVEN
     loss = _of_local_logs(partition, candidate, cluster)
     return Cost(BEST_FIRST.index(loss.loss_class), loss.at_most)
+
+
+def severity(loss: Loss) -> tuple[int, int]:
+    """By which losses are compared: the class, then the bound. The smallest is the best."""
+    return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
 
 
 def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:
@@ -175,21 +180,27 @@ def _unknown(missing: Iterable[str]) -> Loss:
 
 
 def _proven(partition: PartitionEvidence, leader: Replica, history: PartitionHistory, cluster: ClusterState) -> Loss:
-    """The two ways to a proof: (a) the leader is in ISR or ELR, (b) enough intact copies must hold every record."""
+    """By an intact copy that was in ISR or ELR up to now: it has every acknowledged record. Does the leader's log?"""
     gaps = _history_gaps(partition, history, cluster)
     if gaps:
         return _unknown(gaps)
+    assert leader.log is not None
+    if leader.log.answered_under != partition.leader_epoch:
+        return _unknown([f"broker {leader.broker}'s answer under the current leader epoch, {partition.leader_epoch}"])
     intact = [replica for replica in partition.replicas if _is_intact(replica, partition, history, cluster)]
-    if leader in intact and leader.broker in replay_elr(history.steps):
-        why = f"broker {leader.broker} is in ISR or ELR by the ISR history, and its copy is intact"
-        return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
-    count = len(partition.replicas)
-    # W above N acknowledges nothing, or counts as N (KIP-966's effective min.insync.replicas)
-    least = min(count, *(step.min_isr for step in history.steps))
-    if len(intact) + least <= count:
-        return _unknown(_missing_copies(partition, intact))
-    enough = f"{len(intact)} intact copies + min.insync.replicas {least} > {count} replicas"
-    return _by_containment(leader, intact, enough)
+    members = replay_elr(history.steps)
+    holders = [replica for replica in intact if replica.broker in members]
+    if not holders:
+        return _unknown(_missing_copies(partition, members))
+    if any(replica.log and contradict(leader.log, replica.log) for replica in intact):
+        return _unknown(_vectors_wanted(leader, intact))
+    if leader in holders:
+        return Loss(LossClass.LOSSLESS, at_most=0, proof=f"{_holds_all(leader)}, and its copy is intact")
+    return min((_by_containment(leader, holder) for holder in holders), key=severity)
+
+
+def _holds_all(replica: Replica) -> str:
+    return f"broker {replica.broker} is in ISR or ELR by the ISR history"
 
 
 def _history_gaps(partition: PartitionEvidence, history: PartitionHistory, cluster: ClusterState) -> list[str]:
@@ -239,54 +250,38 @@ def _is_intact(
     return told is None or told == known
 
 
-def _missing_copies(partition: PartitionEvidence, intact: Sequence[Replica]) -> Iterable[str]:
+def _missing_copies(partition: PartitionEvidence, members: frozenset[BrokerId]) -> Iterable[str]:
+    """What one of them would have to show."""
     for replica in partition.replicas:
-        if replica.log is None:
-            yield _missing_log(_silence(replica))
-        elif replica not in intact:
-            yield _intactness(replica.broker)
+        if replica.broker in members:
+            yield _intactness(replica.broker) if replica.log else _missing_log(_silence(replica))
 
 
-def _by_containment(leader: Replica, intact: Sequence[Replica], enough: str) -> Loss:
-    """Every acknowledged record is on some intact copy; is it on the leader's?"""
-    chosen = leader.log
+def _by_containment(leader: Replica, holder: Replica) -> Loss:
+    """The holder has every acknowledged record; what of its log does the leader's not have?"""
+    chosen, log = leader.log, holder.log
     assert chosen is not None
-    others = [(replica.broker, replica.log) for replica in intact if replica.log is not None]
-    held = {broker: contains(chosen, log) for broker, log in others}
-    if None in held.values():
-        return _unknown(_vectors_wanted(leader, others))
-    if all(held.values()):
-        why = f"{enough}, and broker {leader.broker}'s log contains them all"
-        return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
-    lacking = []
-    for broker, log in others:
-        lack = lacks(chosen, log, broker)
-        if lack is not None:
-            lacking.append((lack.from_offset, log.end, lack.records))
-    at_most = _offsets(lacking)
-    named = ", ".join(str(broker) for broker, whole in held.items() if not whole)
-    why = f"{enough}; broker {leader.broker}'s log lacks {at_most} offsets of the intact copies on {named}"
-    return Loss(LossClass.BOUNDED, at_most=at_most, proof=why)
+    assert log is not None
+    whole = contains(chosen, log)
+    if whole is None:
+        return _unknown(_vectors_wanted(leader, [holder]))
+    why = f"{_holds_all(holder)}, its copy is intact, and broker {leader.broker}'s log"
+    lack = None if whole else lacks(chosen, log, holder.broker)
+    if lack is None:
+        return Loss(LossClass.LOSSLESS, at_most=0, proof=f"{why} contains all of it")
+    return Loss(LossClass.BOUNDED, at_most=lack.records, proof=f"{why} lacks {lack.records} offsets of it")
 
 
-def _vectors_wanted(leader: Replica, others: Sequence[tuple[BrokerId, ReplicaLog]]) -> Iterable[str]:
+def _vectors_wanted(leader: Replica, intact: Sequence[Replica]) -> Iterable[str]:
     """Without these nothing can be compared."""
     chosen = leader.log
+    others = [(replica.broker, replica.log) for replica in intact if replica.log is not None and replica is not leader]
     known = chosen is not None and chosen.epochs is not None
     for broker in [b for b, log in others if log.epochs is None] if known else [leader.broker]:
         yield f"broker {broker}'s leader-epoch vector"
     for broker, log in others:
         if chosen and contradict(chosen, log):
             yield f"leader-epoch vectors of brokers {leader.broker} and {broker} that do not contradict each other"
-
-
-def _offsets(lacking: Sequence[tuple[int, int, int]]) -> int:
-    """How many offsets these (first, end, number) cover at most; an offset holds one acknowledged record at most."""
-    covered, reached = 0, 0
-    for first, end, _ in sorted(lacking):
-        covered += max(0, end - max(first, reached))
-        reached = max(reached, end)
-    return min(covered, sum(records for _, _, records in lacking))
 
 
 def _capped(loss: Loss, history: PartitionHistory) -> Loss:

@@ -10,7 +10,7 @@ from kafka_recovery.decision.attesting import attested, no_longer
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, back, index_of
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
+from kafka_recovery.decision.loss import classify, severity, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import if_intact
 from kafka_recovery.domain.attestation import Attestation
@@ -299,16 +299,12 @@ def _loss_no_worse(decision: Decision, seen: PartitionEvidence, around: ClusterI
     if planned is None or leader is None:
         return None
     now = classify(seen, leader, around.cluster)
-    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
+    if severity(now) <= severity(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(
         "LossIsWorse",
         f"electing broker {decision.leader} for {decision.id} costs {_told(now)}, planned {_told(planned)}.",
     )
-
-
-def _cost(loss: Loss) -> tuple[int, int]:
-    return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
 
 
 def _told(loss: Loss) -> str:

@@ -139,7 +139,7 @@ def proven(intact: tuple[int, ...]) -> Decision:
 
 
 def test_a_proof_that_needs_nothing_of_the_lost_disk_goes_on_without_it() -> None:
-    """Two intact copies, and each acknowledged record on two of three: one of the two has it."""
+    """Broker 2 was in the ISR until nothing could be acknowledged any more, and its copy is intact."""
     decision = proven((2, 3))
 
     assert decision.loss is not None
@@ -148,7 +148,7 @@ def test_a_proof_that_needs_nothing_of_the_lost_disk_goes_on_without_it() -> Non
 
 
 def test_a_lost_copy_stays_one_of_those_that_may_have_acknowledged_alone() -> None:
-    """One intact copy of three: a record may be on the other two alone, and one of these is the lost one."""
+    """The intact copy left the ISR early: a record may be on the other two alone, and one of these is the lost one."""
     decision = proven((3,))
 
     assert decision.loss is not None

@@ -37,10 +37,10 @@ def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the
 
 
 def test_a_smaller_bound_is_more_proof() -> None:
-    """Three intact copies of five; broker 4 holds everything, and is fenced."""
+    """Broker 4 holds everything, and is fenced; broker 3 lacks 5 records of it, broker 2 lacks 13."""
     five, members = (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
     known = history(*[step(*isr, min_isr=3, replicas=five) for isr in members], intact=[2, 3, 4])
-    held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(21, (0, 0), (3, 20)), 5: None}
+    held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(33, (0, 0), (3, 20)), 5: None}
     brokers = (dead(1), broker(2), broker(3), broker(4, fenced=True), dead(5))
     plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
 
@@ -52,10 +52,10 @@ def test_a_smaller_bound_is_more_proof() -> None:
 
 
 def test_of_several_candidates_the_one_is_told_of_whom_most_is_proven() -> None:
-    """Broker 2 has the newest epoch; broker 3 holds most of the rest; broker 4 left the ISR last."""
+    """Broker 2 has the newest epoch; broker 3 lacks 4 records of broker 4, which left the ISR last."""
     members = ((1, 2, 3, 4), (1, 3, 4), (1, 4), (1,))
     known = history(*[step(*isr, replicas=(1, 2, 3, 4)) for isr in members], intact=[2, 3, 4])
-    held = {1: None, 2: log(12, (0, 0), (2, 10)), 3: log(28, (0, 0), (1, 10)), 4: log(26, (0, 0), (1, 10))}
+    held = {1: None, 2: log(12, (0, 0), (3, 10)), 3: log(28, (0, 0), (1, 10), (2, 22)), 4: log(26, (0, 0), (1, 10))}
     brokers = (dead(1), broker(2), broker(3), broker(4))
     plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
     assert plan.decisions[0].ranking == (2, 3, 4)

@@ -12,7 +12,7 @@ from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSe
 from unit.decision.incident import evidence, history, log, partition, step
 
 IN_SYNC = history(step(1, 2, 3), step(1, 2), step(1), intact=[2, 3])
-"""Two intact copies, 2 and 3: what the chosen one lacks of the other bounds its loss."""
+"""Broker 2 left the ISR last, and is intact: what the chosen one lacks of it bounds its loss."""
 
 
 def ids(*topics: str) -> list[TopicPartition]:

@@ -94,23 +94,23 @@ def test_loss_in_plain_words() -> None:
 
 def test_an_order_of_logs_that_chooses_worse_than_what_is_proven_is_told() -> None:
     known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
-    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5)}, history=known)
+    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(9)}, history=known)
 
     assert explained(seen).warnings == (
         "LeastLoss would choose broker 3, EpochFirst chooses broker 2: broker 3's loss class is Lossless, the next "
-        "one's, broker 2's, is Unknown",
+        "one's, broker 2's, is Bounded",
     )
     by_proof = explained(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))
-    assert by_proof.why == "by LeastLoss: broker 3's loss class is Lossless, the next one's, broker 2's, is Unknown"
+    assert by_proof.why == "by LeastLoss: broker 3's loss class is Lossless, the next one's, broker 2's, is Bounded"
 
 
 def test_what_local_logs_prove_of_a_tiered_topic_is_not_told_as_its_loss_class() -> None:
     known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
-    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5)}, history=known, tiered=True)
+    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(9)}, history=known, tiered=True)
     told = explained(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))
 
     assert told.why == (
-        "by LeastLoss: broker 3's loss class by local logs is Lossless, the next one's, broker 2's, is Unknown"
+        "by LeastLoss: broker 3's loss class by local logs is Lossless, the next one's, broker 2's, is Bounded"
     )
     assert told.loss.startswith("Unknown: ")
 

@@ -15,7 +15,7 @@ from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Metada
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import AS_OF, Held, broker, decided, evidence, history, log, partition, started, step
+from unit.decision.incident import AS_OF, Held, broker, evidence, history, log, partition, started, step
 
 CLUSTER = evidence().cluster
 
@@ -97,83 +97,101 @@ def test_a_replica_that_follows_an_older_leader_is_not_intact() -> None:
     assert lossof(seen, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))).loss_class is LossClass.UNKNOWN
 
 
-# (b): enough intact copies, all contained
+# (b): a log that holds all of an intact member's
 
 
-TWO_LEFT = (step(1, 2, 3), step(1, 2), step(1, 3), step(1, 3, min_isr=2), step(1, min_isr=2))
+THREE_LEFT_LAST = history(step(1, 2, 3), step(1, 2), step(1, 3), step(1), intact=(3,))
 
 
-def test_enough_intact_copies_within_the_chosen_log_lose_nothing() -> None:
-    """2 intact + W 2 > 3: any record acknowledged by two replicas is on broker 2 or 3, and broker 2 has all of both."""
-    loss = lossof(BEHIND, 2, history(*TWO_LEFT, intact=(2, 3)))
+def test_a_log_that_holds_all_of_an_intact_member_loses_nothing_intact_or_not() -> None:
+    """Broker 3 left the ISR when nothing could be acknowledged without it any more; broker 2 has all that it has."""
+    loss = lossof(BEHIND, 2, THREE_LEFT_LAST)
 
     assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
-    assert loss.proof == "2 intact copies + min.insync.replicas 2 > 3 replicas, and broker 2's log contains them all"
-
-
-def test_what_the_chosen_log_lacks_of_intact_ones_bounds_the_loss() -> None:
-    diverged = copies(_1=None, _2=log(27, (0, 0), (3, 20)), _3=log(30, (0, 0), (2, 20)))
-    loss = lossof(diverged, 2, history(*TWO_LEFT, intact=(2, 3)))
-
-    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 10)
-
-
-def test_the_chosen_one_need_not_be_intact_to_contain_the_others() -> None:
-    four = partition({1: None, 2: log(27), 3: log(15), 4: log(15)})
-    n4 = (1, 2, 3, 4)
-    steps = (
-        step(1, 2, 3, 4, min_isr=3, replicas=n4),
-        step(1, 2, min_isr=3, replicas=n4),
-        step(1, min_isr=3, replicas=n4),
+    assert loss.proof == (
+        "broker 3 is in ISR or ELR by the ISR history, its copy is intact, and broker 2's log contains all of it"
     )
-    assert lossof(four, 2, history(*steps, intact=(3, 4))).loss_class is LossClass.LOSSLESS
 
 
-FOUR = (1, 2, 3, 4)
-THREE_AND_FOUR_INTACT = history(
-    step(*FOUR, min_isr=3, replicas=FOUR),
-    step(1, 3, 4, min_isr=3, replicas=FOUR),
-    step(1, 2, 3, min_isr=3, replicas=FOUR),
-    step(1, 3, 4, min_isr=3, replicas=FOUR),
-    step(1, min_isr=3, replicas=FOUR),
-    intact=(3, 4),
-)
+def test_what_the_chosen_log_lacks_of_an_intact_member_bounds_the_loss() -> None:
+    diverged = copies(_1=None, _2=log(27, (0, 0), (3, 20)), _3=log(30, (0, 0), (2, 20)))
+    loss = lossof(diverged, 2, THREE_LEFT_LAST)
 
-
-def test_offsets_lacking_of_two_copies_are_counted_once() -> None:
-    four = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
-    loss = lossof(four, 2, THREE_AND_FOUR_INTACT)
-    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 8)
-
-
-def test_offsets_lacking_of_one_copy_here_and_of_another_there_are_both_counted() -> None:
-    leader, fork, longer = log(20, (0, 0), (2, 10)), log(15, (0, 0), (1, 10)), log(25, (0, 0), (2, 10))
-    loss = lossof(partition({1: None, 2: leader, 3: fork, 4: longer}), 2, THREE_AND_FOUR_INTACT)
     assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 10)
+    assert loss.proof.endswith("its copy is intact, and broker 2's log lacks 10 offsets of it")
 
 
-def test_the_lowest_min_isr_of_the_history_counts() -> None:
+def test_of_two_intact_members_each_holds_all_so_the_smaller_bound_counts() -> None:
+    four = (1, 2, 3, 4)
+    left = history(
+        step(*four, min_isr=3, replicas=four),
+        step(1, 3, 4, min_isr=3, replicas=four),
+        step(1, min_isr=3, replicas=four),
+        intact=(3, 4),
+    )
+    loss = lossof(partition({1: None, 2: log(10), 3: log(15), 4: log(18)}), 2, left)
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 5)
+
+
+def test_a_log_that_holds_all_of_an_intact_copy_proves_nothing_if_that_one_missed_something() -> None:
+    """Brokers 1 and 2 went on without broker 3."""
+    loss = lossof(BEHIND, 2, history(step(1, 2, 3), step(1, 2), step(1), intact=(3,)))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert loss.missing == ("broker 1's log: no answer", "proof that broker 2's copy is intact")
+
+
+def test_the_lowest_min_isr_at_a_change_counts() -> None:
     steps = (step(1, 2, 3), step(1, min_isr=1), step(1, 2, 3, min_isr=2), step(1, min_isr=1))
     loss = lossof(BEHIND, 2, history(*steps, intact=(2, 3)))
 
     assert loss.loss_class is LossClass.UNKNOWN
-    assert "broker 1's log: no answer" in loss.missing
+    assert loss.missing == ("broker 1's log: no answer",)
 
 
-def test_an_unread_vector_can_not_prove_containment() -> None:
-    unread = copies(_1=None, _2=log(27), _3=log(15, epochs=None))
-    loss = lossof(unread, 2, history(*TWO_LEFT, intact=(2, 3)))
+@pytest.mark.parametrize("start", [0, 500])
+def test_of_an_intact_member_whose_records_were_all_deleted_nothing_can_be_lacked(start: int) -> None:
+    deleted = log(start, start=start, epochs=())
+    loss = lossof(copies(_1=None, _2=log(27), _3=deleted), 2, THREE_LEFT_LAST)
 
-    assert (loss.loss_class, loss.missing) == (LossClass.UNKNOWN, ("broker 3's leader-epoch vector",))
+    assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
+
+
+def test_a_log_that_may_still_be_cut_to_an_older_leader_s_contains_nothing_for_sure() -> None:
+    seen = copies(_1=None, _2=log(27, answered_under=LeaderEpoch(4)), _3=log(15))
+    loss = lossof(seen, 2, THREE_LEFT_LAST)
+
+    assert loss.missing == ("broker 2's answer under the current leader epoch, 5",)
+
+
+@pytest.mark.parametrize("unread", [2, 3])
+def test_an_unread_vector_can_not_prove_containment(unread: int) -> None:
+    held = {1: None, 2: log(27), 3: log(15)} | {unread: log(27, epochs=None)}
+    loss = lossof(partition(held), 2, THREE_LEFT_LAST)
+
+    assert (loss.loss_class, loss.missing) == (LossClass.UNKNOWN, (f"broker {unread}'s leader-epoch vector",))
+
+
+FALSE_VECTOR = log(20, (1, 0), (2, 15))
+"""Epoch 2 began at offset 15 by this one, at 0 by the other: one of them is false, or a copy is not Kafka's."""
 
 
 def test_vectors_that_contradict_each_other_prove_nothing() -> None:
-    """Epoch 2 began at offset 15 by the one, at 0 by the other: one of them is false, or a copy is not Kafka's."""
-    seen = copies(_1=None, _2=log(27, (2, 0)), _3=log(20, (1, 0), (2, 15)))
-    loss = lossof(seen, 2, history(*TWO_LEFT, intact=(2, 3)))
+    loss = lossof(copies(_1=None, _2=log(27, (2, 0)), _3=FALSE_VECTOR), 2, THREE_LEFT_LAST)
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert loss.missing == ("leader-epoch vectors of brokers 2 and 3 that do not contradict each other",)
+
+
+@pytest.mark.parametrize("chosen", [2, 4])
+def test_neither_does_a_vector_that_another_intact_copy_contradicts(chosen: int) -> None:
+    """Not even of a member: what it says of its own log may be what is false."""
+    four = (1, 2, 3, 4)
+    left = history(step(*four, replicas=four), step(1, 4, replicas=four), step(1, replicas=four), intact=(3, 4))
+    seen = partition({1: None, 2: log(27, (2, 0)), 3: FALSE_VECTOR, 4: log(25, (2, 0))})
+
+    assert lossof(seen, chosen, left).loss_class is LossClass.UNKNOWN
 
 
 # A remote tier
@@ -183,6 +201,10 @@ UNREAD = Reason("TopicAuthorizationFailed", "DESCRIBE_CONFIGS is missing")
 
 
 APART = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
+FOUR = (1, 2, 3, 4)
+FOUR_LEFT_LAST = history(
+    *[step(*isr, min_isr=3, replicas=FOUR) for isr in (FOUR, (1, 2, 3), (1, 2, 4), (1,))], intact=(4,)
+)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +219,8 @@ APART = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
 def test_local_logs_prove_nothing_of_what_may_be_in_a_remote_tier(
     chosen: int, by_local_logs: LossClass, said: dict[str, Any], missing: str
 ) -> None:
-    local = lossof(replace(APART, tiered=False), chosen, THREE_AND_FOUR_INTACT)
-    loss = lossof(replace(APART, **said), chosen, THREE_AND_FOUR_INTACT)
+    local = lossof(replace(APART, tiered=False), chosen, FOUR_LEFT_LAST)
+    loss = lossof(replace(APART, **said), chosen, FOUR_LEFT_LAST)
 
     assert local.loss_class is by_local_logs
     assert (loss.loss_class, loss.at_most, loss.proof) == (LossClass.UNKNOWN, None, "")
@@ -207,10 +229,10 @@ def test_local_logs_prove_nothing_of_what_may_be_in_a_remote_tier(
 
 
 def test_candidates_of_a_tiered_topic_are_compared_by_their_local_logs_all_the_same() -> None:
-    seen = replace(APART, tiered=True, history=THREE_AND_FOUR_INTACT)
+    seen = replace(APART, tiered=True, history=FOUR_LEFT_LAST)
     costs = [cost_of(seen, replica, CLUSTER) for replica in seen.replicas if replica.log]
 
-    assert costs == [Cost(1, 8), Cost(0, 0), Cost(0, 0)]
+    assert costs == [Cost(1, 8), Cost(1, 3), Cost(0, 0)]
 
 
 # What spoils a history
@@ -405,11 +427,7 @@ def test_the_elr_follows_from_isr_history(steps: tuple[HistoryStep, ...], expect
     assert replay_elr(steps) == expected
 
 
-def test_among_equal_logs_those_with_the_best_proof_compete() -> None:
-    seen = copies(_1=None, _2=log(27), _3=log(27))
-    only_three = history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))
+def test_equal_logs_cost_the_same_whichever_of_them_is_proven_to_be_intact() -> None:
+    equal = replace(copies(_1=None, _2=log(27), _3=log(27)), history=THREE_LEFT_LAST)
 
-    decision = decided(evidence(replace(seen, history=only_three)))
-    assert (decision.equals, decision.leader) == ((2, 3), 3)
-    assert decision.loss is not None
-    assert decision.loss.loss_class is LossClass.LOSSLESS
+    assert {cost_of(equal, replica, CLUSTER) for replica in equal.replicas if replica.log} == {Cost(0, 0)}

@@ -76,10 +76,10 @@ def test_what_is_proven_to_lose_least_leads_however_short_its_log_and_old_its_ep
 
 
 def test_of_two_bounds_the_smaller_one_leads() -> None:
-    """Three intact copies of five. Broker 4 left the ISR last and holds everything, but it is fenced, and answers."""
+    """Broker 4 left the ISR last and holds everything, but it is fenced, and answers."""
     five, members = (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
     steps = [step(*isr, min_isr=3, replicas=five) for isr in members]
-    held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(21, (0, 0), (3, 20)), 5: None}
+    held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(33, (0, 0), (3, 20)), 5: None}
     seen = partition(held, history=history(*steps, intact=[2, 3, 4]))
     brokers = (dead(1), broker(2), broker(3), broker(4, fenced=True), dead(5))
     bounds = {
@@ -88,7 +88,7 @@ def test_of_two_bounds_the_smaller_one_leads() -> None:
     }
 
     assert {order: loss and (loss.loss_class, loss.at_most) for order, loss in bounds.items()} == {
-        CandidateOrder.EPOCH_FIRST: (LossClass.BOUNDED, 8),
+        CandidateOrder.EPOCH_FIRST: (LossClass.BOUNDED, 13),
         CandidateOrder.LEAST_LOSS: (LossClass.BOUNDED, 5),
     }
 
@@ -104,10 +104,18 @@ def test_where_nothing_is_proven_least_loss_ranks_by_epochs(known: PartitionHist
     assert decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS)).ranking == (3, 2)
 
 
+def test_what_holds_all_of_a_proven_log_is_as_good_and_the_longer_one_leads() -> None:
+    """Else an empty log that is proven Lossless would cut all that acks=1 had acknowledged."""
+    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=PROVEN)
+    decision = decided(evidence(seen), policy(candidate_order=CandidateOrder.LEAST_LOSS))
+
+    assert decision.leader == 2
+    assert decision.loss is not None
+    assert (decision.loss.loss_class, decision.loss.lacks) == (LossClass.LOSSLESS, ())
+
+
 def test_least_loss_cuts_what_only_others_than_acks_all_may_have_acknowledged_and_the_plan_counts_it() -> None:
-    """An empty log that is proven Lossless leads before a longer one that is not proven to be intact."""
-    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
-    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=known)
+    seen = partition({1: None, 2: log(6, (0, 0), (2, 3)), 3: log(4, (0, 0), (1, 3))}, history=PROVEN)
     by_proof, by_epochs = (
         decided(evidence(seen), policy(candidate_order=order))
         for order in (CandidateOrder.LEAST_LOSS, CandidateOrder.EPOCH_FIRST)
@@ -115,7 +123,7 @@ def test_least_loss_cuts_what_only_others_than_acks_all_may_have_acknowledged_an
 
     assert (by_proof.leader, by_epochs.leader) == (3, 2)
     assert by_proof.loss is not None
-    assert (by_proof.loss.loss_class, by_proof.loss.lacks) == (LossClass.LOSSLESS, (Lack(BrokerId(2), Offset(0), 6),))
+    assert (by_proof.loss.loss_class, by_proof.loss.lacks) == (LossClass.LOSSLESS, (Lack(BrokerId(2), Offset(3), 3),))
 
 
 def test_least_loss_is_nobodys_default() -> None:

@@ -29,6 +29,8 @@ def cost(candidate: Replica, partition: PartitionEvidence, cluster: ClusterState
     history, log = partition.history, candidate.log
     if history is None or log is None or not _whole(history, partition, cluster) or _led_uncleanly(history):
         return UNKNOWN
+    if log.answered_under != partition.leader_epoch:
+        return UNKNOWN  # it may still follow an older leader, and cut its log to that one's
     intact = [replica for replica in partition.replicas if _intact(replica, partition, history, cluster)]
     proven = _proven(candidate, log, intact, history)
     seen_beyond = max((witness.end - log.end for witness in partition.witnessed_ends), default=0)
@@ -39,19 +41,20 @@ def cost(candidate: Replica, partition: PartitionEvidence, cluster: ClusterState
 
 
 def _proven(candidate: Replica, log: ReplicaLog, intact: Sequence[Replica], history: PartitionHistory) -> Cost:
-    if candidate in intact and candidate.broker in _elr(history.steps):
+    """Of each copy that was never missed, and so has all of it, what does the candidate not have?"""
+    if any(other.log is not None and _contradict(log, other.log) for other in intact):
+        return UNKNOWN
+    never_missed = _elr(history.steps)
+    copies = {replica.broker: replica.log for replica in intact if replica.broker in never_missed}
+    if candidate.broker in copies:
         return (0, 0)
-    replicas = len(history.steps[-1].replicas)
-    enough = min(replicas, *(step.min_isr for step in history.steps))
-    logs = [replica.log for replica in intact if replica.log is not None]
-    if len(intact) + enough <= replicas:
-        return UNKNOWN
-    if any(other.epochs is None for other in (log, *logs)) or any(_contradict(log, other) for other in logs):
-        return UNKNOWN
     held = records(log)
-    if all(records(other) <= held and log.start <= other.start for other in logs):
-        return (0, 0)
-    return (1, len({offset for other in logs for offset, _ in records(other) - held}))
+    costs = [UNKNOWN]
+    for other in copies.values():
+        if log.epochs is not None and other is not None and other.epochs is not None:
+            missed = records(other) - held
+            costs.append((1 if missed else 0, len(missed)))
+    return min(costs)
 
 
 def records(log: ReplicaLog) -> Records:
