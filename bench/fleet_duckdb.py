@@ -130,8 +130,7 @@ def _obstacle(policy: Policy) -> str:
 
 
 UNPROMISED = "(r.log is not null and r.log.answered_under is distinct from leader_epoch)"
-UNRANKED = """(r.log is not null and case rule.candidate_order when 'EpochFirst' then r.log.epochs is null
-  else false end)"""
+UNRANKED = """(r.log is not null and r.log.epochs is null and rule.candidate_order <> 'LongestLog')"""
 
 
 def _refusal() -> str:

@@ -275,7 +275,7 @@ def _selects(topics: TopicSelector, topic: Column) -> Column:
 
 def keys_for(policy: Policy, about: Seen) -> list[Column]:
     """The keys of the rule's order; where all rules have the same one, of that one."""
-    orders = sorted({rule.candidate_order for rule in policy.rules}) or [CandidateOrder.EPOCH_FIRST]
+    orders = sorted({rule.candidate_order for rule in policy.rules}) or [CandidateOrder.LEAST_LOSS]
     first, *rest = [sort_keys(BY_LOGS[order], about) for order in orders]
     keys = first
     for order, others in zip(orders[1:], rest, strict=True):

@@ -41,7 +41,8 @@ class Saved(StrEnum):
 
     LOSSLESS: a living ELR member (KIP-966), or a candidate that provably holds all that the leader's log held when it
     was measured. BOUNDED: the best candidate by the rule's order lacks a known number of the leader's offsets. UNKNOWN:
-    a copy is alive, but it or the leader was not measured, or may not lead as it stands. NONE: no copy is alive.
+    a copy is alive, but it or the leader was not measured, or may not lead as it stands, or there is or may be a remote
+    tier (KIP-405), of which logs prove nothing. NONE: no copy is alive.
     """
 
     LOSSLESS = "lossless"
@@ -126,6 +127,7 @@ def _standing(evidence: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
         "elr",
         "replicas",
         "cluster",
+        (F.coalesce("tiered", F.col("configs_problem").isNotNull())).alias("may_be_tiered"),
         rule_for(F.col("topic"), policy.rules).alias("rule"),
     )
     in_sync = F.filter(
@@ -224,7 +226,9 @@ def _examined(asked: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
             _surely(F.array_contains("elr", replica["broker"])).alias("is_eligible"),
         )
 
-    return asked.select("cluster_id", "topic", "leader", "asked", F.transform("replicas", examined).alias("replicas"))
+    return asked.select(
+        "cluster_id", "topic", "leader", "may_be_tiered", "asked", F.transform("replicas", examined).alias("replicas")
+    )
 
 
 def _compared(examined: DataFrame) -> DataFrame:
@@ -247,14 +251,14 @@ def _compared(examined: DataFrame) -> DataFrame:
         )
 
     alive = F.filter("replicas", lambda replica: replica["is_alive"])
-    return led.select("cluster_id", "topic", "asked", F.transform(alive, compared).alias("copies"))
+    return led.select("cluster_id", "topic", "may_be_tiered", "asked", F.transform(alive, compared).alias("copies"))
 
 
 def _outcome(asked: DataFrame) -> DataFrame:
     """What could be done if this scenario came true, as `saved`, and what the best candidate would lack."""
     failing = F.col("asked")["failing"]
     left = F.filter("copies", lambda copy: ~F.array_contains(failing, copy["broker"]))
-    weighed = asked.select("cluster_id", "topic", "asked", left.alias("copies"))
+    weighed = asked.select("cluster_id", "topic", "may_be_tiered", "asked", left.alias("copies"))
     best = F.array_min(F.filter("copies", lambda copy: copy["is_candidate"]))
     has_everything = F.exists("copies", lambda copy: copy["is_eligible"] | _surely(copy["lacking"] == 0))
     return weighed.select(
@@ -262,6 +266,7 @@ def _outcome(asked: DataFrame) -> DataFrame:
         "topic",
         *[F.col("asked")[name].alias(name) for name in (*_KEYS, "weight")],
         F.when(F.size("copies") == 0, F.lit(str(Saved.NONE)))
+        .when(F.col("may_be_tiered"), F.lit(str(Saved.UNKNOWN)))
         .when(has_everything, F.lit(str(Saved.LOSSLESS)))
         .when(best["lacking"].isNotNull(), F.lit(str(Saved.BOUNDED)))
         .otherwise(F.lit(str(Saved.UNKNOWN)))

@@ -98,8 +98,8 @@ def test_an_incident_from_the_first_look_to_the_last(site: Site, command: Comman
     assert [done.returncode for done in (inspected, explained, planned, explained_again)] == [0, 0, 0, 0]
     assert re.search(r"orders-0 +\d+ +2 .* 27 ", inspected.stdout)
     assert re.search(r"orders-0 +\d+ +3 .* 15 ", inspected.stdout)
-    assert "orders-0: Elect broker 3 (rule default, EpochFirst)" in explained.stdout
-    assert "orders-0: Elect broker 3 (rule default, EpochFirst)" in explained_again.stdout
+    assert "orders-0: Elect broker 3 (rule default, LeastLoss)" in explained.stdout
+    assert "orders-0: Elect broker 3 (rule default, LeastLoss)" in explained_again.stdout
     assert "This plan would elect broker " in planned.stdout
     assert untouched == before
     assert executed.returncode == 0, executed.stderr

@@ -15,7 +15,7 @@ from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 from kafka_recovery.simulator.model.settings import Settings
 
-PINNED = 6, "67f58b8f752ff9145b9226c1c335af4158f21321fa0f36fc6ff974ecc85cc24b"
+PINNED = 7, "e78ce8fc892017277d6e6eb9f90f90d04cc049a06070a085dbbe1e40aafdf002"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here.
 
 A field that is new, and the same in all of them, is no other drawing.

@@ -15,9 +15,13 @@ from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
+from kafka_recovery.domain.reason import Reason
 
 Failing = frozenset[BrokerId]
 Numbers = Counter[str]
+
+
+UNREAD = Reason("TopicAuthorizationFailed", "DESCRIBE_CONFIGS is missing")
 
 
 def up_and_running(seen: Evidence, chance: Random) -> Evidence:
@@ -31,7 +35,9 @@ def _led(partition: PartitionEvidence, chance: Random) -> PartitionEvidence:
     in_sync = tuple(chance.sample(partition.assignment, chance.randint(1, min(3, len(partition.replicas)))))
     rest = [broker for broker in partition.assignment if broker not in in_sync]
     elr = chance.choice((None, None, (), tuple(rest[:1])))
-    return replace(partition, leader=in_sync[0], isr=in_sync, elr=elr)
+    problem = chance.choice((None, None, None, UNREAD))
+    tiered = chance.choice((None, None, False, False, False, True))
+    return replace(partition, leader=in_sync[0], isr=in_sync, elr=elr, tiered=tiered, configs_problem=problem)
 
 
 def expected(seen: Evidence, policy: Policy) -> dict[str, Numbers]:
@@ -90,6 +96,8 @@ def _saved(partition: PartitionEvidence, failing: Failing, seen: Evidence, polic
     ]
     if not copies:
         return Counter(offline=1, none=1)
+    if partition.may_be_tiered:
+        return Counter(offline=1, unknown=1)
     if any(replica.broker in (partition.elr or ()) for _, replica in copies):
         return Counter(offline=1, lossless=1)
     if any(_lacking(log, leader) == 0 for _, log in candidates):

@@ -19,7 +19,7 @@ POLICIES = {
         (Rule("all", candidate_order=CandidateOrder.LONGEST_LOG, min_replication_factor=2),),
         Limits(brokers_down_percent=40),
     ),
-    "by proofs, and nobody has any": Policy((Rule("all", candidate_order=CandidateOrder.LEAST_LOSS),)),
+    "by epochs, whatever is proven": Policy((Rule("all", candidate_order=CandidateOrder.EPOCH_FIRST),)),
     "whoever answers": Policy((Rule("all", evidence=ANY_ANSWER, patience=timedelta(0)),)),
     "first match wins": Policy(
         (

@@ -21,14 +21,14 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery_spark import readiness
 from kafka_recovery_spark.readiness import COUNTS, hanging, losses, offline_now, topics
 from spark.fleets import SEED, Fleet, compiled, fleet, frame
-from spark.readiness_in_python import Numbers, expected, expected_now, up_and_running
+from spark.readiness_in_python import UNREAD, Numbers, expected, expected_now, up_and_running
 from spark.test_engines_agree import POLICIES
 from unit.decision.incident import broker, dead, evidence, log, partition
 
 ENOUGH = 40
 """Clusters in which each careless look shows."""
 
-RACKS = {1: "b", 2: "a", 3: "b", 4: "a", 5: "b"}
+RACKS = {1: "b", 2: "a", 3: "b", 4: "a", 5: "b", 6: "c", 7: "d"}
 
 
 def led(topic: str, held: dict[int, Any], isr: tuple[int, ...], **more: Any) -> PartitionEvidence:
@@ -43,6 +43,9 @@ VILLAGE = evidence(
     led("alone", {5: log(9)}, (5,)),
     led("two", {2: log(9), 4: log(9), 5: log(7)}, (2, 4)),
     led("eligible", {3: log(9), 5: None}, (3,), elr=(5,)),
+    led("tiered", {6: log(9), 7: log(9)}, (6,), tiered=True),
+    led("perhaps-tiered", {6: log(9), 7: log(9)}, (6,), configs_problem=UNREAD),
+    led("not-tiered", {6: log(9), 7: log(9)}, (6,), tiered=False, configs_problem=UNREAD),
     partition({2: log(5), 3: None}, id=TopicPartition("down", 0), isr=()),
     brokers=[broker(n, rack=rack) for n, rack in RACKS.items()],
 )
@@ -158,6 +161,10 @@ def test_a_partition_is_lost_with_the_last_living_member_of_its_isr(village: Vil
 
 def test_a_living_elr_member_loses_nothing_though_it_was_not_measured(village: Village) -> None:
     assert village["losses"]["broker 3"] == Counter(offline=1, lossless=1)
+
+
+def test_of_what_is_or_may_be_in_a_remote_tier_no_copy_proves_anything(village: Village) -> None:
+    assert village["losses"]["broker 6"] == Counter(offline=3, unknown=2, lossless=1)
 
 
 def test_a_broker_on_which_nothing_hangs_is_told_as_well(village: Village) -> None:

@@ -70,7 +70,7 @@ class Rule:
     topics: TopicSelector = TopicSelector()
     tier: int = 5
     min_replication_factor: int = 1
-    candidate_order: CandidateOrder = CandidateOrder.EPOCH_FIRST
+    candidate_order: CandidateOrder = CandidateOrder.LEAST_LOSS
     approval: Approval = Approval.MANUAL
     evidence: EvidenceRules = EvidenceRules()
     patience: timedelta = timedelta(seconds=30)

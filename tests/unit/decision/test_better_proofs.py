@@ -14,6 +14,7 @@ from kafka_recovery.domain.policy import Approval, CandidateOrder
 from unit.decision.incident import ORDERS, broker, dead, evidence, history, log, partition, policy, step
 
 LONGEST = policy(candidate_order=CandidateOrder.LONGEST_LOG)
+BY_EPOCHS = policy(candidate_order=CandidateOrder.EPOCH_FIRST)
 LEFT_LAST = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
 """Broker 3 left the ISR last, and its copy is intact."""
 SECOND = TopicPartition("orders", 1)
@@ -42,7 +43,7 @@ def test_a_smaller_bound_is_more_proof() -> None:
     known = history(*[step(*isr, min_isr=3, replicas=five) for isr in members], intact=[2, 3, 4])
     held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(33, (0, 0), (3, 20)), 5: None}
     brokers = (dead(1), broker(2), broker(3), broker(4, fenced=True), dead(5))
-    plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
+    plan = decide(evidence(partition(held, history=known), brokers=brokers), BY_EPOCHS)
 
     ((_, told),) = better_proofs(plan)
 
@@ -57,7 +58,7 @@ def test_of_several_candidates_the_one_is_told_of_whom_most_is_proven() -> None:
     known = history(*[step(*isr, replicas=(1, 2, 3, 4)) for isr in members], intact=[2, 3, 4])
     held = {1: None, 2: log(12, (0, 0), (3, 10)), 3: log(28, (0, 0), (1, 10), (2, 22)), 4: log(26, (0, 0), (1, 10))}
     brokers = (dead(1), broker(2), broker(3), broker(4))
-    plan = decide(evidence(partition(held, history=known), brokers=brokers), policy())
+    plan = decide(evidence(partition(held, history=known), brokers=brokers), BY_EPOCHS)
     assert plan.decisions[0].ranking == (2, 3, 4)
 
     ((_, told),) = better_proofs(plan)

@@ -37,10 +37,10 @@ def test_a_row_for_every_replica_best_first() -> None:
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (partition({1: None, 2: log(27), 3: log(15)}), "by EpochFirst: broker 2's log end is 27, the next one's"),
+        (partition({1: None, 2: log(27), 3: log(15)}), "by LeastLoss: broker 2's log end is 27, the next one's"),
         (
             partition({1: None, 2: log(9, (0, 0), (4, 8)), 3: log(15)}),
-            "by EpochFirst: broker 2's last epoch is 4, the next one's, broker 3's, is 0",
+            "by LeastLoss: broker 2's last epoch is 4, the next one's, broker 3's, is 0",
         ),
         (partition({1: None, 2: log(9), 3: log(9)}), "brokers 2 and 3 hold equal logs; broker 2 leads so that"),
         (partition({1: None, 2: log(9)}), "broker 2 is the only replica that passes every guard"),
@@ -61,7 +61,7 @@ def test_a_person_s_choice_is_called_that() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)})
     told = explained(seen, designated={ORDERS: BrokerId(3)})
 
-    assert told.why == "broker 3 was designated; by EpochFirst broker 2 would lead"
+    assert told.why == "broker 3 was designated; by LeastLoss broker 2 would lead"
     assert [(row.broker, row.verdict, row.lacks) for row in told.rows][:2] == [
         (2, "candidate", "12 records from offset 15 on"),
         (3, "chosen", ""),
@@ -73,7 +73,7 @@ def test_where_the_two_orders_differ_there_is_a_warning() -> None:
 
     (warning,) = explained(diverged).warnings
     assert warning == (
-        "LongestLog would choose broker 3, EpochFirst chooses broker 2: broker 3's log end is 15, the next one's, "
+        "LongestLog would choose broker 3, LeastLoss chooses broker 2: broker 3's log end is 15, the next one's, "
         "broker 2's, is 9"
     )
     assert len(explained(diverged, policy(candidate_order=CandidateOrder.LONGEST_LOG)).warnings) == 1
@@ -96,7 +96,7 @@ def test_an_order_of_logs_that_chooses_worse_than_what_is_proven_is_told() -> No
     known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
     seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(9)}, history=known)
 
-    assert explained(seen).warnings == (
+    assert explained(seen, policy(candidate_order=CandidateOrder.EPOCH_FIRST)).warnings == (
         "LeastLoss would choose broker 3, EpochFirst chooses broker 2: broker 3's loss class is Lossless, the next "
         "one's, broker 2's, is Bounded",
     )

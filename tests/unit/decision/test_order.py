@@ -126,8 +126,8 @@ def test_least_loss_cuts_what_only_others_than_acks_all_may_have_acknowledged_an
     assert (by_proof.loss.loss_class, by_proof.loss.lacks) == (LossClass.LOSSLESS, (Lack(BrokerId(2), Offset(3), 3),))
 
 
-def test_least_loss_is_nobodys_default() -> None:
-    assert Rule("any").candidate_order is CandidateOrder.EPOCH_FIRST
+def test_who_names_no_order_has_a_proof_decide_where_there_is_one() -> None:
+    assert Rule("any").candidate_order is CandidateOrder.LEAST_LOSS
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_plan_is_the_same_as_itself() -> None:
         ({"order": (BrokerId(2),)}, "the order of the other replicas was [1, 2, 3], now it is [2]"),
         ({"log_end": Offset(26)}, "the log end of the leader to elect was 27, now it is 26"),
         ({"rule": "strict"}, "the policy's rule was everything, now it is strict"),
-        ({"candidate_order": CandidateOrder.LONGEST_LOG}, "the candidate order was EpochFirst, now it is LongestLog"),
+        ({"candidate_order": CandidateOrder.LONGEST_LOG}, "the candidate order was LeastLoss, now it is LongestLog"),
         ({"approval": Approval.AUTO}, "who has to approve was ManualApprove, now it is AutoApprove"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -91,7 +91,8 @@ def waves(plan: Plan) -> str:
 _ORDERS = {
     CandidateOrder.EPOCH_FIRST: "of the copies that may lead, the one with the newest leader epoch, then the longest",
     CandidateOrder.LONGEST_LOG: "of the copies that may lead, the longest, then the one with the newest leader epoch",
-    CandidateOrder.LEAST_LOSS: "of the copies that may lead, the one that is proven to lose least, then as EpochFirst",
+    CandidateOrder.LEAST_LOSS: "of the copies that may lead, the one that is proven to lose least; of those of which "
+    "the same or nothing is proven, the one with the newest leader epoch, then the longest",
 }
 
 

@@ -183,7 +183,7 @@ class Rules:
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
-    candidate_order: CandidateOrder = CandidateOrder.EPOCH_FIRST
+    candidate_order: CandidateOrder = CandidateOrder.LEAST_LOSS
     approval: Approval = Approval.AUTO
     required_answers: RequiredAnswers = RequiredAnswers.ALL
     patience: float = 30.0

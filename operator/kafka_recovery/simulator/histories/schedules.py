@@ -29,7 +29,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 6
+VERSION = 7
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
 
 _STREAM = 5
@@ -246,7 +246,7 @@ class _Draw:
     def _rules(self) -> Rules:
         choice = self.chance.choice
         return Rules(
-            choice((CandidateOrder.EPOCH_FIRST, CandidateOrder.LONGEST_LOG)),
+            choice((CandidateOrder.LEAST_LOSS, CandidateOrder.LONGEST_LOG)),
             choice((Approval.AUTO,) * 3 + (Approval.MANUAL, Approval.AUTO_LOSSLESS)),
             choice((RequiredAnswers.ALL, RequiredAnswers.ANY)),
             patience=choice((1.0, 1.0, 5.0, 20.0)),

@@ -112,14 +112,14 @@ def test_explain_gives_rank_reason_and_loss_of_each_replica(cluster: SmallCluste
     shown = recovery("explain", "orders-17")
 
     assert shown.exit_code == 0
-    assert shown.stdout.startswith("orders-17: Elect broker 2 (rule default, EpochFirst)\n")
+    assert shown.stdout.startswith("orders-17: Elect broker 2 (rule default, LeastLoss)\n")
     for word in (
         "Rank",
         "rack-b",
         "chosen",
         "rejected",
         "Fenced",
-        "Why: by EpochFirst",
+        "Why: by LeastLoss",
         "Loss: Unknown",
         "What would change it:",
     ):
@@ -201,7 +201,7 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "\nIf all else fails: kafka-recovery plan " in designated
     assert "all else" not in chosen
     assert (
-        "DO NOT APPROVE. Broker 3 was named as leader of orders-17: by EpochFirst broker 2 is better, and holds 12 "
+        "DO NOT APPROVE. Broker 3 was named as leader of orders-17: by LeastLoss broker 2 is better, and holds 12 "
         "records that broker 3 lacks. See whether a plan that does not name broker 3 elects broker 2."
     ) in said
 

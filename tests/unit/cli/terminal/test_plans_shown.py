@@ -56,7 +56,7 @@ def test_in_an_ordinary_case_all_that_decides_stands_on_one_screen(incident: str
     [
         ("the_only_copy_is_empty", "Broker 3 is EMPTY: it holds no record of orders-0, orders-1."),
         ("retention_emptied_the_only_copy", "Broker 3 is EMPTY: it holds no record of orders-0."),
-        ("a_few_records_are_lost_at_most", "Broker 3 was named as leader of orders-0: by EpochFirst broker 2 is"),
+        ("a_few_records_are_lost_at_most", "Broker 3 was named as leader of orders-0: by LeastLoss broker 2 is"),
     ],
 )
 def test_a_plan_beside_which_a_better_one_may_be_had_opens_with_that(incident: str, why: str) -> None:
