@@ -202,7 +202,7 @@ class Engine:
         """The partitions that stand in the order in which this plan elects, or can't be seen; whoever wrote it."""
         runs = Session(Silent()).begin(plan, plan.elections.values())
         looks = await self._cluster.leaders(tuple(runs), self._timing.rpc, plan.evidence.cluster.as_of)
-        return [id for id, run in runs.items() if order_is_ours(looks.get(id), run) is not False]
+        return [id for id, run in runs.items() if order_is_ours(looks[id], run) is not False]
 
     def so_far(self) -> Report:
         """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""

@@ -19,7 +19,7 @@ from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.doubt import Doubt
 from kafka_recovery.recovery.looks import see_what_came
 from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_of_before, leader_silent
-from kafka_recovery.recovery.partition_run import Ending, OrderRead, PartitionRun, State
+from kafka_recovery.recovery.partition_run import Ending, OrderRead, PartitionRun, State, is_gone
 from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
@@ -213,10 +213,10 @@ class Execution:
         looks = await self._await_leaders(elected, patience, steps.as_of)
         left = {}
         for id, decision in elected.items():
-            if see_what_came(runs[id], looks.get(id)):
-                runs[id].apply(OrderRead(looks.get(id), answers.get(id)))
+            if see_what_came(runs[id], looks[id]):
+                runs[id].apply(OrderRead(looks[id], answers.get(id)))
             unknown = go_on and runs[id].ending is Ending.UNKNOWN and session.end(runs[id]) is None
-            if not unknown and not _conclude_found(runs[id], looks.get(id), session):
+            if not unknown and not _conclude_found(runs[id], looks[id], session):
                 left[id] = decision
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
@@ -242,7 +242,7 @@ class Execution:
         old, as_of = await self._age_of_view(plan) if online else (None, plan.evidence.cluster.as_of)
         looks = await self._await_leaders(decisions, self.timing.patience(len(decisions)), as_of)
         for id, decision in decisions.items():
-            look = looks.get(id)
+            look = looks[id]
             see_what_came(runs[id], look)
             lead = lead_of(look)
             if lead and decision.verdict is not Verdict.ELECT and old:
@@ -277,7 +277,7 @@ class Execution:
         looks = await self.cluster.leaders(tuple(found), self.timing.rpc, around.cluster.as_of)
         again = {}
         for id, decision in found.items():
-            look = looks.get(id)
+            look = looks[id]
             lead = lead_of(look)
             if lead and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
@@ -314,7 +314,7 @@ class Execution:
         while pending:
             found = await self.cluster.leaders(pending, self.timing.rpc, as_of)
             looks |= found
-            pending = [id for id in pending if is_silent(found.get(id))]
+            pending = [id for id in pending if is_silent(found[id])]
             if self.clock.monotonic() >= until:
                 break
             if pending:
@@ -346,7 +346,7 @@ def _still_silent(relays: Iterable[Relay]) -> Reason:
     )
 
 
-def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) -> bool:
+def _conclude_found(run: PartitionRun, look: Sighting, session: Session) -> bool:
     """Conclude a run that was found with a leader, or with an order that could not be put back."""
     if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
         reason = Reason("OrderNotRestored", "nobody saw its assignment order put back; try again")
@@ -355,7 +355,7 @@ def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) 
         return True
     if run.lead is not None or run.ending is Ending.FAILED:
         return session.end(run) is None
-    if isinstance(look, Leadership) and is_silent(look) and look.topic_id == run.decision.topic_id:
+    if isinstance(look, Leadership) and is_silent(look) and not is_gone(look, run.decision):
         reason = leader_silent(look)
         session.conclude(PartitionOutcome(run.id, Outcome.FAILED, reason, look.leader, look.leader_epoch))
         return True

@@ -112,7 +112,7 @@ def elected_by_others(id: TopicPartition, lead: Lead) -> PartitionOutcome:
     return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
 
 
-def lead_of(look: Sighting | None) -> Lead | None:
+def lead_of(look: Sighting) -> Lead | None:
     """The leader, if it answered itself."""
     if not isinstance(look, Leadership) or look.leader is None or look.log_end is None:
         return None
@@ -126,12 +126,12 @@ def lead_in(outcome: PartitionOutcome) -> Lead | None:
     return Lead(outcome.leader, outcome.leader_epoch, outcome.log_end)
 
 
-def is_silent(look: Sighting | None) -> bool:
+def is_silent(look: Sighting) -> bool:
     """Whether the metadata shows a leader that does not answer as one."""
     return isinstance(look, Leadership) and look.leader is not None and look.log_end is None
 
 
-def silently_replaced(run: PartitionRun, look: Sighting | None) -> bool:
+def silently_replaced(run: PartitionRun, look: Sighting) -> bool:
     """Whether another leader followed the one that answered, and has not answered yet."""
     newer = isinstance(look, Leadership) and run.lead is not None and look.leader_epoch > run.lead.leader_epoch
     return newer and is_silent(look)
@@ -155,11 +155,6 @@ def leader_of_before(lead: Lead) -> Reason:
 def topic_gone(id: TopicPartition) -> Reason:
     """Nothing is left of what was planned for."""
     return Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
-
-
-def not_seen(run: PartitionRun) -> Reason:
-    """Nobody could be asked about it until its time was over."""
-    return Reason("NotSeen", f"{run.id} was not to be seen after its election")
 
 
 def relay_silent(relay: Relay) -> Reason:

@@ -246,17 +246,24 @@ def is_as_planned(lead: Lead, decision: Decision) -> bool:
     return lead.leader == decision.leader and lead.log_end >= (decision.log_end or 0)
 
 
+def is_gone(sighting: Sighting | None, decision: Decision) -> bool:
+    """Whether the planned topic does not exist any more. One that was created again under its name is another one."""
+    return isinstance(sighting, Gone) or (isinstance(sighting, Leadership) and sighting.topic_id != decision.topic_id)
+
+
 def order_is_ours(sighting: Sighting | None, run: PartitionRun) -> bool | None:
     """Whether a partition stands in its election's order. None: that was not to be seen, or in metadata too old.
 
-    A topic that is gone or was made anew has no order of ours. Where an election leaves the order alone, none is.
+    A topic that is gone has no order of ours. Where an election leaves the order alone, none is.
     """
     decision = run.decision
-    if decision.order == decision.assignment or isinstance(sighting, Gone):
+    if decision.order == decision.assignment:
         return False
-    if not isinstance(sighting, Leadership) or is_older(sighting.as_of, run.as_of):
+    if isinstance(sighting, Leadership) and is_older(sighting.as_of, run.as_of):
         return None
-    return sighting.topic_id == decision.topic_id and sighting.assignment == decision.order
+    if is_gone(sighting, decision):
+        return False
+    return sighting.assignment == decision.order if isinstance(sighting, Leadership) else None
 
 
 def is_older(seen: MetadataOffset | None, than: MetadataOffset | None) -> bool:

@@ -13,9 +13,7 @@ from kafka_recovery.domain.election import (
     Answer,
     ElectionAnswer,
     ElectionRequest,
-    Gone,
     Lead,
-    Leadership,
     Relay,
     Scope,
     Sighting,
@@ -40,6 +38,7 @@ from kafka_recovery.recovery.partition_run import (
     Started,
     State,
     counts,
+    is_gone,
     order_is_ours,
 )
 from kafka_recovery.recovery.ports import (
@@ -199,12 +198,13 @@ class WaveSteps:
         doubtful = wave.standing(State.IN_DOUBT)
         others = [run for run in asked if run.state is not State.IN_DOUBT]
         looks, answers, in_doubt = await self.restore(wave.number, others)
-        for run in asked:
-            look = looks.get(run.id)
+        for run in others:
+            look = looks[run.id]
             if run.state is State.LEADING:
                 see_it_still_lead(run, look)
             see_who_led_meanwhile(run, look)
-            run.apply(OrderRead(look, answers.get(run.id)))
+        for run in asked:
+            run.apply(OrderRead(looks.get(run.id), answers.get(run.id)))
         if not in_doubt and not doubtful:
             await self.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))
 
@@ -245,7 +245,7 @@ class WaveSteps:
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
             else:  # the relay was waited for in vain, for minutes: whoever led before may be long gone
-                looks = await self.look(tuple(by_id))
+                looks = await self.look(runs)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
     async def recheck(
@@ -285,23 +285,20 @@ class WaveSteps:
         slow = f"the last look at it took {took.total_seconds():.1f} s: what it saw first may not hold any more"
         return {run.id: Reason("LookTooOld", slow) for run in runs} | changed
 
-    async def look(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
-        """Who leads these by metadata no older than the plan's; whom nobody can be asked about is unseen.
+    async def look(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, Sighting]:
+        """Who leads each of these by metadata no older than the plan's; whom nobody can be asked about is unseen.
 
-        That a topic is gone, or was made anew, is looked at twice: by that an order of ours would be left behind.
+        That a topic is gone is looked at twice: by that an order of ours would be left behind.
         """
-        looks = await self._looked(partitions)
-        gone = [id for id in partitions if self._is_gone(id, looks.get(id))]
+        looks = await self._looked(runs)
+        gone = [run for run in runs if is_gone(looks[run.id], run.decision)]
         if not gone:
             return looks
         await self.clock.sleep(self.timing.look)
         return {**looks, **await self._looked(gone)}
 
-    def _is_gone(self, id: TopicPartition, look: Sighting | None) -> bool:
-        anew = isinstance(look, Leadership) and look.topic_id != self.evidence[id].topic_id
-        return anew or isinstance(look, Gone)
-
-    async def _looked(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
+    async def _looked(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, Sighting]:
+        partitions = [run.id for run in runs]
         try:
             return await self.cluster.leaders(partitions, self.timing.rpc, self.as_of)
         except ClusterFault as fault:
@@ -328,9 +325,9 @@ class WaveSteps:
             overdue = now - began >= self.timing.patience(len(runs))
             quiet = [run for run in pending.values() if run.state is State.ELECTED]
             if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
-                looks = await self.look([run.id for run in quiet])
+                looks = await self.look(quiet)
                 for run in quiet:
-                    settle(run, looks.get(run.id), elected=elected, overdue=overdue)
+                    settle(run, looks[run.id], elected=elected, overdue=overdue)
                 looked = now
             moved()
             if quiet:
@@ -353,9 +350,9 @@ class WaveSteps:
         began, pause = self.clock.monotonic(), self.timing.pause(len(runs))
         accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
         while True:
-            looks = await self.look(tuple(runs))
-            restored = all(order_is_ours(looks.get(run.id), run) is False for run in accepted)
-            led = not any(silently_replaced(run, looks.get(id)) for id, run in runs.items())
+            looks = await self.look(tuple(runs.values()))
+            restored = all(order_is_ours(looks[run.id], run) is False for run in accepted)
+            led = not any(silently_replaced(run, looks[id]) for id, run in runs.items())
             if (restored and led) or self.clock.monotonic() - began > self.timing.rpc:
                 return looks
             await self.clock.sleep(pause)
@@ -384,5 +381,5 @@ def _not_restored(
     return {
         id
         for id, run in runs.items()
-        if answers[id].answer is not Answer.ACCEPTED or order_is_ours(looks.get(id), run) is not False
+        if answers[id].answer is not Answer.ACCEPTED or order_is_ours(looks[id], run) is not False
     }
