@@ -113,7 +113,7 @@ def recovered_from_metadata_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 async def _by_metadata(self: WaveSteps, runs: Sequence[PartitionRun], *rest: Any, **more: Any) -> None:
-    await self.clock.sleep(timedelta(seconds=0.5))
+    await self.ports.clock.sleep(timedelta(seconds=0.5))
     looks = await self.look(runs)
     for run in runs:
         look = looks.get(run.id)
@@ -243,8 +243,8 @@ def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 
 
 def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
-    async def put_back(self: WaveSteps, number: int, runs: Sequence[PartitionRun]) -> Any:
-        return {}, {}
+    async def put_back(self: WaveSteps, runs: Sequence[PartitionRun]) -> Any:
+        return {}
 
     patch.setattr(WaveSteps, "put_back", put_back)
     patch.setattr(partition_run, "order_is_ours", lambda sighting, run: False)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
-from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.outcomes import outcome_of
 from kafka_recovery.recovery.partition_run import Ending, NotLed, PartitionRun, State
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -40,28 +39,17 @@ NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have
 class Rollout:
     """One plan's waves; outcomes go to the session.
 
-    `permission` says what is allowed, `gate` who approved it: both are read before a wave's orders are set, and again
-    before its elections are held. Each size of the policy's waves is unlocked by a wave that verified:
+    What is allowed, and who approved it, is read before a wave's orders are set, and again before its elections are
+    held. Each size of the policy's waves is unlocked by a wave that verified:
     a canary that dropped out before it was elected has shown nothing, and another one takes its place. Never more
     elections than the size that is unlocked are held and not verified; the last size is used up in batches.
     """
 
-    def __init__(
-        self,
-        steps: WaveSteps,
-        session: Session,
-        numbers: Iterator[int],
-        permission: Callable[[], Awaitable[Permission]],
-        gate: ApprovalGate,
-        *,
-        begun: Iterable[TopicPartition] = (),
-    ) -> None:
+    def __init__(self, steps: WaveSteps, session: Session, begun: Iterable[TopicPartition] = ()) -> None:
         """`begun`: elections of the plan that a run which was cut short has begun; they count for its limit."""
         self._steps = steps
+        self._ports = steps.ports
         self._session = session
-        self._numbers = numbers
-        self._permission = permission
-        self._gate = gate
         self._begun = set(begun)
         self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
@@ -230,7 +218,7 @@ class Rollout:
             return fault.reason
 
     async def _prepare(self) -> Wave | Reason:
-        now = await self._permission()
+        now = await self._ports.permission()
         halted = self._halted([run.id for run in self._rest], now)
         if halted:
             return halted
@@ -239,7 +227,7 @@ class Rollout:
         barred = await self._barred(members, now)
         allowed = [run for run in members if run.id not in barred]
         try:
-            wave = await self._steps.prepare(allowed, lambda: next(self._numbers), now.policy, self._settled)
+            wave = await self._steps.prepare(allowed, now.policy, self._settled)
         except ClusterFault:
             self._rest.extendleft(reversed(members))
             raise
@@ -288,13 +276,13 @@ class Rollout:
         task.add_done_callback(lambda _: self._moved.set())
 
     async def _elect_allowed(self, wave: Wave) -> None:
-        now = await self._permission()
+        now = await self._ports.permission()
         if self._steps.is_outdated(wave, now.policy) and await self._settled():
-            now = await self._permission()
+            now = await self._ports.permission()
         self._policy = now.policy
         if self._stumbled() or self._excess(wave):
             await self._all_ended()
-            now = await self._permission()
+            now = await self._ports.permission()
             self._policy = now.policy
         members, going = wave.begun(), wave.standing(State.DESIGNATED, State.IN_DOUBT)
         halted = self._halted([run.id for run in going], now)
@@ -305,7 +293,7 @@ class Rollout:
             barred = await self._barred(members, now)
             if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
                 self._started += 1
-                self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
+                self._ports.observer.wave_started(self._started, self._planned(), len(wave.runs))
             await self._steps.elect(wave, now.policy, barred)
 
     def _excess(self, wave: Wave) -> list[PartitionRun]:
@@ -372,7 +360,7 @@ class Rollout:
         decisions = [run.decision for run in members]
         outlawed = {d.id: reason for d in decisions if (reason := outruled(d, now.policy))}
         left = [decision for decision in decisions if decision.id not in outlawed]
-        denied = await self._gate.denied(self._steps.plan, self._steps.digest, left, now)
+        denied = await self._ports.gate.denied(self._steps.plan, self._steps.digest, left, now)
         self._session.postponed |= denied.keys()
         left = [decision for decision in left if decision.id not in denied]
         before = len(self._begun - {run.id for run in members})

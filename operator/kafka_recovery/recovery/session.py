@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead, Leadership, Sighting
+from kafka_recovery.domain.election import Leadership, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason, reason_of
-from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
+from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, lead_of, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
 
@@ -47,12 +47,12 @@ class LeftBehind:
     damaged: tuple[Reason, ...] = ()
 
     @classmethod
-    def by(cls, damaged: Iterable[DamagedRun]) -> LeftBehind:
-        """What runs may have left that can't be read."""
-        runs = tuple(damaged)
-        at = {id: run.why for run in runs for id in run.partitions or ()}
-        anywhere = next((run.why for run in runs if run.partitions is None), None)
-        return cls(at, anywhere, tuple(run.why for run in runs))
+    def by(cls, runs: Iterable[Run | DamagedRun]) -> LeftBehind:
+        """What those of these runs may have left that can't be read."""
+        damaged = [run for run in runs if isinstance(run, DamagedRun)]
+        at = {id: run.why for run in damaged for id in run.partitions or ()}
+        anywhere = next((run.why for run in damaged if run.partitions is None), None)
+        return cls(at, anywhere, tuple(run.why for run in damaged))
 
     def reasons(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Reason]:
         """Those of these in which nobody is elected, and why."""
@@ -149,12 +149,12 @@ class Session:
         """Whether this call held an election of it, or may have."""
         return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
-    def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Refuse those of these in which an earlier run may have left its order; returns them."""
-        reasons = self.left_behind.reasons(partitions)
+    def keep_off(self, elected: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Decision]:
+        """Refuse those of these in which an earlier run may have left its order; returns the others."""
+        reasons = self.left_behind.reasons(elected)
         for id, reason in reasons.items():
             self.refuse(id, reason)
-        return set(reasons)
+        return {id: decision for id, decision in elected.items() if id not in reasons}
 
     def warn(self, partition: TopicPartition, reason: Reason) -> None:
         """Add a warning to what was concluded of a partition."""
@@ -181,18 +181,20 @@ class Session:
             ends = [replica.log.end for replica in partition.replicas if replica.log]
             self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
 
-    def leads_since(self, decision: Decision, lead: Lead) -> bool:
-        """Whether a leader's epoch is newer than any in which this call saw the partition without one."""
-        return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
+    def online(self, decision: Decision, look: Sighting) -> PartitionOutcome | None:
+        """The outcome of a partition that this plan elects nobody for, and that a look shows with a leader.
 
-    def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that this plan elects nobody for, and that was found with a leader since."""
+        None: it answers in no epoch that is newer than any in which this call saw the partition without one.
+        """
+        key, lead = (decision.id, decision.topic_id), lead_of(look)
+        if lead is None or lead.leader_epoch <= self._leaderless_in.get(key, LeaderEpoch(-1)):
+            return None
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
-        if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
+        if lead.leader not in self._clean.get(key, {lead.leader}):
             return elected_by_others(decision.id, lead)
-        return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))
+        return online_already(decision.id, lead, self._longest.get(key))
 
     def settled(self, partitions: Collection[TopicPartition], again: Collection[TopicPartition] = ()) -> bool:
         """Whether nothing of these is left to do or to undo. `again`: what has no outcome yet, and its own order."""
