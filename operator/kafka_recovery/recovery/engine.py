@@ -116,8 +116,7 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones. Each look is
         held against the `attestations` again.
         """
-        execution = self._begin()
-        session = execution.session
+        execution, session = self._begin()
         session.left_behind = await self._end_earlier_runs(execution, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
@@ -150,8 +149,7 @@ class Engine:
         A run of the same plan that was cut short is gone on with. Raises InvalidDocument for a plan that does not hold
         together, PlanFinished for one that has been executed to its end.
         """
-        execution = self._begin()
-        session = execution.session
+        execution, session = self._begin()
         check_plan(plan)
         await execution.check_cluster(plan)
         entries = await self._unfinished()
@@ -186,8 +184,7 @@ class Engine:
 
     async def _take_over_all(self, *, go_on: bool) -> Report:
         """What was left by runs that can't be read is told, and nobody is elected there."""
-        execution = self._begin()
-        session = execution.session
+        execution, session = self._begin()
         entries = await self._unfinished()
         session.left_behind = LeftBehind.by(entries)
         for id, reason in session.left_behind.at.items():
@@ -207,10 +204,10 @@ class Engine:
         """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""
         return self._session.report()
 
-    def _begin(self) -> Execution:
+    def _begin(self) -> tuple[Execution, Session]:
         self._began = self._ports.clock.monotonic()
         self._session = Session(self._ports.observer)
-        return Execution(self._ports, self._stages, self._session)
+        return Execution(self._ports, self._stages, self._session), self._session
 
     async def _gather(self, scope: Scope, before: Evidence | None = None) -> Evidence:
         """Look at everything, again where it may have changed since the look `before`.

@@ -168,7 +168,7 @@ class Execution:
         for id, decision in elected.items():
             if see_what_came(runs[id], looks[id]):
                 runs[id].apply(OrderRead(looks[id], answers.get(id)))
-            unknown = go_on and runs[id].ending is Ending.UNKNOWN and self.session.end(runs[id]) is None
+            unknown = go_on and runs[id].ending is Ending.UNKNOWN and self.session.end(runs[id]) is not None
             if not unknown and not self._conclude_found(runs[id], looks[id]):
                 left[id] = decision
             elif runs[id].begun and (failure := self.session.failure(id)):
@@ -211,7 +211,7 @@ class Execution:
             self.session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=False))
             return True
         if run.lead is not None or run.ending is Ending.FAILED:
-            return self.session.end(run) is None
+            return self.session.end(run) is not None
         if isinstance(look, Leadership) and is_silent(look) and not is_gone(look, run.decision):
             reason = leader_silent(look)
             self.session.conclude(PartitionOutcome(run.id, Outcome.FAILED, reason, look.leader, look.leader_epoch))

@@ -127,8 +127,7 @@ class PartitionRun:
     have been altered. `sent`: its election reached the controller, which answered. `held`: one was held, or may have
     been. `cut_short`: it was begun by a process that died. `verified`: the designated leader's own answer, with all
     that was planned of its log, whatever came after it. `look`: the last look at it, or why it showed nothing:
-    `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing; None: as it
-    was planned.
+    `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing.
     """
 
     decision: Decision
@@ -149,16 +148,12 @@ class PartitionRun:
     unrestored: Reason | None = None
     min_isr: MinInsyncReplicas | None = None
 
-    @classmethod
-    def after_a_crash(
-        cls,
-        decision: Decision,
-        evidence: PartitionEvidence,
-        as_of: MetadataOffset | None,
-        earlier: tuple[PartitionRun, ...] = (),
-    ) -> PartitionRun:
-        """A run that was begun and then cut short, once none of its requests is under way any more."""
-        return cls(decision, evidence, as_of, earlier, State.ELECTED, begun=True, held=True, cut_short=True)
+    def __post_init__(self) -> None:
+        self.min_isr = self.min_isr or self.evidence.min_isr
+
+    def take_over(self, *, held: bool) -> None:
+        """Go on with what a process had begun that died, once none of its requests is under way any more."""
+        self.state, self.begun, self.held, self.cut_short = State.ELECTED, True, held, True
 
     @property
     def id(self) -> TopicPartition:

@@ -11,9 +11,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
-from kafka_recovery.recovery.outcomes import outcome_of
 from kafka_recovery.recovery.partition_run import Ending, NotLed, PartitionRun, State
 from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.session import Session
@@ -141,15 +140,18 @@ class Rollout:
             return self._unverified() == 0
         return self._unverified() + self._prepared_ahead <= self._size(self._unlocked())
 
+    @property
+    def _limits(self) -> tuple[tuple[int, ...], ...]:
+        """The sizes of waves by the plan and by the policy of now: the stricter of both holds."""
+        return self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes
+
     def _size(self, verified: int) -> int:
-        """How many elections may be held and not verified once so many waves have: the stricter of plan and now."""
-        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
-        return min(sizes[min(verified, len(sizes) - 1)] for sizes in limits)
+        """How many elections may be held and not verified once so many waves have."""
+        return min(sizes[min(verified, len(sizes) - 1)] for sizes in self._limits)
 
     def _is_canary(self, verified: int) -> bool:
         """Whether a wave after so many that verified has to verify in whole before the next."""
-        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
-        return any(verified < len(sizes) - 1 for sizes in limits)
+        return any(verified < len(sizes) - 1 for sizes in self._limits)
 
     def _unlocked(self) -> int:
         """How many waves have verified, in whole; one that has just ended is counted among them already."""
@@ -318,11 +320,9 @@ class Rollout:
     def _conclude(self, wave: Wave) -> None:
         verified = False
         for run in wave.standing(State.UNTOUCHED, State.RESTORED, State.ALTERED):
-            outcome = outcome_of(run)
+            outcome = self._session.end(run)
             if outcome is None:
                 self._again[run.id] = run.reason
-            else:
-                self._session.conclude(outcome)
             recovered = outcome is not None and outcome.outcome.is_recovered
             verified |= run.held and recovered
             if _stops_the_next(run, outcome):
@@ -386,5 +386,5 @@ def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool
     A topic that its owner deletes meanwhile says nothing about elections.
     """
     if outcome is not None:
-        return outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
+        return outcome.outcome.is_unverified
     return run.held and run.why is not None and run.why.code != "TopicGone"

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Leadership, Sighting
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason, reason_of
 from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, lead_of, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
-
-MakeRun = Callable[
-    [Decision, PartitionEvidence, MetadataOffset | None, tuple[PartitionRun, ...]],
-    PartitionRun,
-]
 
 
 class Waiting:
@@ -91,7 +86,12 @@ class Session:
 
     def begin(self, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
         """Runs of these decisions of a plan; each knows the earlier ones of its partition that may have elected."""
-        return self._begin(PartitionRun, plan, decisions)
+        evidence = {partition.id: partition for partition in plan.evidence.partitions}
+        as_of = plan.evidence.cluster.as_of
+        runs = {d.id: PartitionRun(d, evidence[d.id], as_of, self._earlier(d)) for d in decisions}
+        for id, run in runs.items():
+            self._runs.setdefault(id, []).append(run)
+        return runs
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
         """The runs that a process which died had begun: nobody else will ever tell what they may have elected.
@@ -100,21 +100,13 @@ class Session:
         """
         self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
-        runs = self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        runs = self.begin(run.plan, begun)
         last = {outcome.id: outcome for outcome in run.outcomes}
         for id, each in runs.items():
             said = last.get(id)
-            each.held = bool(run.in_flight) or said is None or said.outcome is not Outcome.REFUSED
+            each.take_over(held=bool(run.in_flight) or said is None or said.outcome is not Outcome.REFUSED)
             lead = lead_in(said) if said and said.outcome.is_recovered else None
             each.verified = lead if lead and is_as_planned(lead, each.decision) else None
-        return runs
-
-    def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
-        evidence = {partition.id: partition for partition in plan.evidence.partitions}
-        as_of = plan.evidence.cluster.as_of
-        runs = {d.id: make(d, evidence[d.id], as_of, self._earlier(d)) for d in decisions}
-        for id, run in runs.items():
-            self._runs.setdefault(id, []).append(run)
         return runs
 
     def _earlier(self, decision: Decision) -> tuple[PartitionRun, ...]:
@@ -132,13 +124,12 @@ class Session:
         if known != outcome:
             self._observer.concluded(outcome)
 
-    def end(self, run: PartitionRun) -> Reason | None:
-        """Conclude a run that is over; returns why its partition is to be decided again, if it is."""
+    def end(self, run: PartitionRun) -> PartitionOutcome | None:
+        """Conclude a run that is over; None: its partition is to be decided again."""
         outcome = outcome_of(run)
-        if outcome is None:
-            return run.reason
-        self.conclude(outcome)
-        return None
+        if outcome is not None:
+            self.conclude(outcome)
+        return outcome
 
     def refuse(self, partition: TopicPartition, reason: Reason) -> None:
         """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
@@ -205,8 +196,7 @@ class Session:
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""
         outcome = self._outcomes.get(partition)
-        failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
-        return outcome.reason if outcome and failed else None
+        return outcome.reason if outcome and outcome.outcome.is_unverified else None
 
     @contextmanager
     def told(self, plan: Plan) -> Iterator[None]:

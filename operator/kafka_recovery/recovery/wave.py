@@ -89,7 +89,7 @@ class Wave:
             answers = await _answers(ask, runs)
         except Exception as defect:  # noqa: BLE001 - whatever it is, a request may be under way, and orders set
             self.defect = defect
-            answers = unanswered(runs, reason_of(defect))
+            answers = _unanswered(runs, reason_of(defect))
         for id, answer in answers.items():
             self.runs[id].apply(Answered(answer))
             if answer.answer is Answer.UNANSWERED:
@@ -219,14 +219,12 @@ class WaveSteps:
             return {}, {}, False
         by_id = {run.id: run for run in runs}
         answers = await _answers(self.ports.election.restore, runs)
-        looks = await self._until_restored(by_id, answers)
-        altered = _not_restored(by_id, looks, answers)
+        looks, altered = await self._until_restored(by_id, answers)
         if altered:
             silent = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
             if not silent or await Doubt(self.ports).end(self.digest, number, silent):
                 answers |= await _answers(self.ports.election.restore, [run for run in runs if run.id in altered])
-                looks = await self._until_restored(by_id, answers)
-                altered = _not_restored(by_id, looks, answers)
+                looks, altered = await self._until_restored(by_id, answers)
             else:  # the relay was waited for in vain, for minutes: whoever led before may be long gone
                 looks = await self.look(runs)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
@@ -322,19 +320,20 @@ class WaveSteps:
 
     async def _until_restored(
         self, runs: Mapping[TopicPartition, PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
-    ) -> Mapping[TopicPartition, Sighting]:
+    ) -> tuple[Mapping[TopicPartition, Sighting], set[TopicPartition]]:
         """Look until no order that the controller took back is ours, and whoever leads by now answers; or too long.
 
+        Returns with the looks those whose order is ours, could not be read, or was not taken back, whatever is seen.
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
         began, pause = self.ports.clock.monotonic(), self.ports.timing.pause(len(runs))
-        accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
+        not_taken_back = {id for id in runs if answers[id].answer is not Answer.ACCEPTED}
         while True:
             looks = await self.look(tuple(runs.values()))
-            restored = all(order_is_ours(looks[run.id], run) is False for run in accepted)
+            ours = {id for id, run in runs.items() if order_is_ours(looks[id], run) is not False}
             led = not any(silently_replaced(run, looks[id]) for id, run in runs.items())
-            if (restored and led) or self.ports.clock.monotonic() - began > self.ports.timing.rpc:
-                return looks
+            if (ours <= not_taken_back and led) or self.ports.clock.monotonic() - began > self.ports.timing.rpc:
+                return looks, ours | not_taken_back
             await self.ports.clock.sleep(pause)
             pause = min(2 * pause, self.ports.timing.look)
 
@@ -344,22 +343,9 @@ async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartitio
     try:
         return dict(await ask([request_of(run.decision) for run in runs]))
     except ClusterFault as fault:
-        return unanswered(runs, fault.reason)
+        return _unanswered(runs, fault.reason)
 
 
-def unanswered(runs: Sequence[PartitionRun], why: Reason) -> dict[TopicPartition, ElectionAnswer]:
+def _unanswered(runs: Sequence[PartitionRun], why: Reason) -> dict[TopicPartition, ElectionAnswer]:
     """What is known of requests whose answers nobody read."""
     return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, why))
-
-
-def _not_restored(
-    runs: Mapping[TopicPartition, PartitionRun],
-    looks: Mapping[TopicPartition, Sighting],
-    answers: Mapping[TopicPartition, ElectionAnswer],
-) -> set[TopicPartition]:
-    """Those whose order is ours, could not be read, or was not taken back by the controller, whatever is seen."""
-    return {
-        id
-        for id, run in runs.items()
-        if answers[id].answer is not Answer.ACCEPTED or order_is_ours(looks[id], run) is not False
-    }
