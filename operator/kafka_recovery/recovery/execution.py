@@ -86,12 +86,11 @@ class Execution:
                 self.session.refuse(id, now.halted)
             return {}
         by = await self.ports.gate.ask(plan, digest, elected.values(), now)
-        reasons = {} if by else {id: unapproved(decision, now, digest) for id, decision in elected.items()}
-        for id, reason in sorted(reasons.items(), key=lambda refused: refused[0]):
-            if reason:
-                self.session.postponed.add(id)
-                self.session.refuse(id, reason)
-        approved = {id: decision for id, decision in elected.items() if not reasons.get(id)}
+        denied = {} if by else unapproved(elected.values(), now, digest)
+        for id in sorted(denied):
+            self.session.refuse(id, denied[id])
+        self.session.postponed |= denied.keys()
+        approved = {id: decision for id, decision in elected.items() if id not in denied}
         if approved:
             await self.ports.journal.approved(digest, by)
         return approved
@@ -101,13 +100,13 @@ class Execution:
         steps: WaveSteps,
         elected: Mapping[TopicPartition, Decision],
         begun: Iterable[TopicPartition] = (),
-        left: Set[str] = frozenset(),
+        stages_left: Set[str] = frozenset(),
     ) -> dict[TopicPartition, Reason]:
         """Save, elect wave after wave in the plan's order, and see to what comes after.
 
-        `left`: the stages that the run has behind it. Returns the partitions that are to be decided again.
+        `stages_left`: those that the run has behind it. Returns the partitions that are to be decided again.
         """
-        lost = {} if "save" in left else await self._go_through("save", self.stages.save, steps, tuple(elected))
+        lost = {} if "save" in stages_left else await self._go_through("save", self.stages.save, steps, tuple(elected))
         for id, reason in lost.items():
             self.session.refuse(id, reason)
         in_order = [id for wave in steps.plan.waves for id in wave if id in elected and id not in lost]
@@ -174,7 +173,7 @@ class Execution:
             elif runs[id].begun and (failure := self.session.failure(id)):
                 self.session.failed = did_not_verify(id, failure)
         if go_on:
-            again = await self._roll_out(steps, self.session.keep_off(left), begun=run.begun, left=run.stages)
+            again = await self._roll_out(steps, self.session.keep_off(left), begun=run.begun, stages_left=run.stages)
             await self.conclude_changed(run.plan, again)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")

@@ -12,8 +12,8 @@ from kafka_recovery.recovery.partition_run import (
     NotLed,
     PartitionRun,
     State,
-    counts,
     is_gone,
+    leads_since,
 )
 
 
@@ -25,7 +25,7 @@ def settle(run: PartitionRun, look: Sighting, *, elected: bool, overdue: bool) -
         if overdue:
             ending = Ending.UNKNOWN if run.held else Ending.AGAIN
             run.apply(NotLed(look.reason, ending))
-    elif (lead := lead_of(look)) and counts(lead, run.decision):
+    elif (lead := lead_of(look)) and leads_since(lead, run.decision):
         run.apply(Led(lead))
     elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
         run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
@@ -87,7 +87,7 @@ def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
 def see_what_came(run: PartitionRun, look: Sighting) -> bool:
     """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
     lead = None if is_gone(look, run.decision) else lead_of(look)
-    if isinstance(look, Leadership) and lead is not None and counts(lead, run.decision):
+    if isinstance(look, Leadership) and lead is not None and leads_since(lead, run.decision):
         run.apply(Led(lead))
         run.look = look
     elif run.state is State.ELECTED:

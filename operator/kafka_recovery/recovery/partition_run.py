@@ -228,7 +228,7 @@ class PartitionRun:
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
 
 
-def counts(lead: Lead, decision: Decision) -> bool:
+def leads_since(lead: Lead, decision: Decision) -> bool:
     """Whether a leader leads since the plan was made: any of its epoch or an older one is the one that was lost.
 
     KRaft raises the leader epoch by one with every new leader, and with the loss of one.
@@ -275,7 +275,7 @@ def _answer(*answers: Answer) -> Condition:
 
 
 def _newer_epoch(run: PartitionRun, event: Event) -> bool:
-    return counts(cast(Led, event).lead, run.decision)
+    return leads_since(cast(Led, event).lead, run.decision)
 
 
 def _answered(run: PartitionRun, event: Event) -> bool:

@@ -164,13 +164,13 @@ class Rollout:
     def _few_are_waited_for(self) -> bool:
         """Whether each new leader has little enough to do for the next wave to reach it in time."""
         waiting = Counter(
-            run.decision.leader for wave in self._under_way.values() for run in wave.standing(State.ELECTED)
+            run.decision.leader for wave in self._under_way.values() for run in wave.in_state(State.ELECTED)
         )
         return max(waiting.values(), default=0) <= CREDIT
 
     def _soon(self) -> bool:
         """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
-        elected = any(wave.standing(State.ELECTED, State.LEADING) for wave in self._under_way.values())
+        elected = any(wave.in_state(State.ELECTED, State.LEADING) for wave in self._under_way.values())
         return elected and self._few_are_waited_for()
 
     def _stumbled(self) -> bool:
@@ -185,7 +185,7 @@ class Rollout:
     async def _settled(self) -> bool:
         """Wait until no new leader is waited for; whether one was."""
         waited = False
-        while any(wave.standing(State.ELECTED) for task, wave in self._under_way.items() if not task.done()):
+        while any(wave.in_state(State.ELECTED) for task, wave in self._under_way.items() if not task.done()):
             waited = True
             await self._moved.wait()
             self._moved.clear()
@@ -286,14 +286,14 @@ class Rollout:
             await self._all_ended()
             now = await self._ports.permission()
             self._policy = now.policy
-        members, going = wave.begun(), wave.standing(State.DESIGNATED, State.IN_DOUBT)
+        members, going = wave.begun(), wave.in_state(State.DESIGNATED, State.IN_DOUBT)
         halted = self._halted([run.id for run in going], now)
         if halted:
             wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
         elif members:
             wave.abandon({run.id: NOT_UNLOCKED for run in self._excess(wave)}, Ending.AGAIN)
             barred = await self._barred(members, now)
-            if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
+            if any(run.id not in barred for run in wave.in_state(State.DESIGNATED)):
                 self._started += 1
                 self._ports.observer.wave_started(self._started, self._planned(), len(wave.runs))
             await self._steps.elect(wave, now.policy, barred)
@@ -301,14 +301,14 @@ class Rollout:
     def _excess(self, wave: Wave) -> list[PartitionRun]:
         """Those of a wave beyond the size that is unlocked: it was prepared before it was known what unlocks it."""
         room = self._size(self._unlocked()) - self._unverified()
-        return wave.standing(State.DESIGNATED)[max(0, room) :]
+        return wave.in_state(State.DESIGNATED)[max(0, room) :]
 
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""
         try:
             await self._steps.verify(wave, self._moved.set)
         except Exception as error:
-            for run in wave.standing(State.ELECTED):
+            for run in wave.in_state(State.ELECTED):
                 run.apply(NotLed(reason_of(error), Ending.UNKNOWN))
             raise
         finally:
@@ -319,7 +319,7 @@ class Rollout:
 
     def _conclude(self, wave: Wave) -> None:
         verified = False
-        for run in wave.standing(State.UNTOUCHED, State.RESTORED, State.ALTERED):
+        for run in wave.in_state(State.UNTOUCHED, State.RESTORED, State.ALTERED):
             outcome = self._session.end(run)
             if outcome is None:
                 self._again[run.id] = run.reason

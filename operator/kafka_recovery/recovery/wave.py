@@ -37,8 +37,8 @@ from kafka_recovery.recovery.partition_run import (
     PartitionRun,
     Started,
     State,
-    counts,
     is_gone,
+    leads_since,
     order_is_ours,
 )
 from kafka_recovery.recovery.ports import JournalClosed, PlanForAnotherCluster
@@ -69,7 +69,7 @@ class Wave:
     relays: set[Relay | None]
     defect: Exception | None = None
 
-    def standing(self, *states: State) -> list[PartitionRun]:
+    def in_state(self, *states: State) -> list[PartitionRun]:
         """Those in one of these states."""
         return [run for run in self.runs.values() if run.state in states]
 
@@ -129,13 +129,13 @@ class WaveSteps:
             if changed and await settled():
                 return None
             wave.abandon(changed, Ending.AGAIN)
-        going = wave.standing(State.PLANNED)
+        going = wave.in_state(State.PLANNED)
         if going:
             wave.number = next(self.numbers)
             await self._start(wave.number, going)
             if self.is_outdated(wave, policy):  # the disk was slow, or this process stood still: much may have changed
                 wave.abandon(await self._last_look(going, policy), Ending.AGAIN)
-            await wave.request(self.ports.election.designate, wave.standing(State.STARTED))
+            await wave.request(self.ports.election.designate, wave.in_state(State.STARTED))
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -144,10 +144,10 @@ class WaveSteps:
         `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
         """
         wave.abandon({id: reason for id, reason in barred.items() if id in wave.runs}, Ending.REFUSED)
-        ready = wave.standing(State.DESIGNATED)
+        ready = wave.in_state(State.DESIGNATED)
         if ready and self.is_outdated(wave, policy):
             wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
-            ready = wave.standing(State.DESIGNATED)
+            ready = wave.in_state(State.DESIGNATED)
         if ready:
             await wave.request(self.ports.election.elect, ready)
 
@@ -160,11 +160,11 @@ class WaveSteps:
 
         `moved` is called whenever a leader may have answered.
         """
-        if wave.standing(State.LEADERLESS):
+        if wave.in_state(State.LEADERLESS):
             # An order that was just set may not be in the metadata yet.
             await self.ports.clock.sleep(self.ports.timing.look)
-        await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
-        doubtful = wave.standing(State.IN_DOUBT)
+        await self._await_leaders(wave.in_state(State.ELECTED), moved, elected=True)
+        doubtful = wave.in_state(State.IN_DOUBT)
         if doubtful and await Doubt(self.ports).end(self.digest, wave.number, wave.relays):
             for run in doubtful:
                 run.apply(DoubtOver())
@@ -179,7 +179,7 @@ class WaveSteps:
         if not runs:
             return
         asked = [run for run in runs if run.state is not State.UNTOUCHED]
-        doubtful = wave.standing(State.IN_DOUBT)
+        doubtful = wave.in_state(State.IN_DOUBT)
         others = [run for run in asked if run.state is not State.IN_DOUBT]
         looks, answers, in_doubt = await self.restore(wave.number, others)
         for run in others:
@@ -297,7 +297,7 @@ class WaveSteps:
         began = looked = self.ports.clock.monotonic()
         while pending := {run.id: run for run in runs if run.state is State.ELECTED}:
             for id, lead in (await self._answering(pending)).items():
-                if counts(lead, pending[id].decision):
+                if leads_since(lead, pending[id].decision):
                     pending[id].apply(Led(lead))
             now = self.ports.clock.monotonic()
             overdue = now - began >= self.ports.timing.patience(len(runs))

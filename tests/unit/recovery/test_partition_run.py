@@ -33,8 +33,8 @@ from kafka_recovery.recovery.partition_run import (
     PartitionRun,
     Started,
     State,
-    counts,
     is_older,
+    leads_since,
     order_is_ours,
 )
 from unit.recovery.brokers import APPLIED, EPOCH
@@ -222,7 +222,7 @@ def test_only_what_asking_again_does_not_help_is_refused_for_good(answer: Answer
 def test_only_a_leader_of_a_newer_epoch_counts() -> None:
     decision = plan().decisions[0]
 
-    assert [counts(lead(EPOCH + by), decision) for by in (-1, 0, 1, 2)] == [False, False, True, True]
+    assert [leads_since(lead(EPOCH + by), decision) for by in (-1, 0, 1, 2)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
