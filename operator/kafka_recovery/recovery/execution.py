@@ -165,7 +165,8 @@ class Execution:
         looks = await self._await_leaders(elected, patience, steps.as_of)
         left = {}
         for id, decision in elected.items():
-            if see_what_came(runs[id], looks[id]):
+            see_what_came(runs[id], looks[id])
+            if runs[id].cut_short:
                 runs[id].apply(OrderRead(looks[id], answers.get(id)))
             unknown = go_on and runs[id].ending is Ending.UNKNOWN and self.session.end(runs[id]) is not None
             if not unknown and not self._conclude_found(runs[id], looks[id]):

@@ -84,12 +84,11 @@ def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
     return since > 2 or (since == 2 and not (look.isr and members.issuperset(look.isr)))
 
 
-def see_what_came(run: PartitionRun, look: Sighting) -> bool:
-    """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
+def see_what_came(run: PartitionRun, look: Sighting) -> None:
+    """Move a run none of whose requests is under way to what a look shows."""
     lead = None if is_gone(look, run.decision) else lead_of(look)
     if isinstance(look, Leadership) and lead is not None and leads_since(lead, run.decision):
         run.apply(Led(lead))
         run.look = look
     elif run.state is State.ELECTED:
         settle(run, look, elected=False, overdue=True)
-    return run.cut_short

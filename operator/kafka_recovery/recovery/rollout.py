@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
@@ -108,11 +109,8 @@ class Rollout:
                 self._end(wave)
         except Exception as another:  # noqa: BLE001 - kept, and raised with the others
             self._keep(another)
-        while self._under_way:
-            try:
-                await self._all_ended()
-            except Exception as another:  # noqa: BLE001 - kept, and raised with the others
-                self._keep(another)
+        with suppress(Exception):  # whatever ended one of them is kept
+            await self._all_ended()
 
     def _keep(self, error: BaseException) -> None:
         if not any(error is known for known in self._errors):
@@ -123,7 +121,7 @@ class Rollout:
     async def _credit(self) -> None:
         """Wait until the next wave may be elected, or never may; prepare it meanwhile."""
         while not self._may_elect():
-            await self._reap()
+            self._reap()
             if self._rest and self._ahead is None and self._soon():
                 self._ahead = asyncio.create_task(self._prepare())
             if self._under_way:
@@ -191,7 +189,7 @@ class Rollout:
             self._moved.clear()
         return waited
 
-    async def _reap(self) -> None:
+    def _reap(self) -> None:
         """Let go of the waves that have ended; raises what ended the first of them, and keeps what did the others."""
         ended = [task for task in self._under_way if task.done()]
         for task in ended:
@@ -205,7 +203,7 @@ class Rollout:
         """Wait for all waves under way; raises what ended one of them."""
         if self._under_way:
             await asyncio.wait(self._under_way)
-        await self._reap()
+        self._reap()
 
     # One wave
 

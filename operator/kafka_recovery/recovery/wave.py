@@ -217,14 +217,13 @@ class WaveSteps:
         """
         if not runs:
             return {}, {}, False
-        by_id = {run.id: run for run in runs}
         answers = await _answers(self.ports.election.restore, runs)
-        looks, altered = await self._until_restored(by_id, answers)
+        looks, altered = await self._until_restored(runs, answers)
         if altered:
             silent = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
             if not silent or await Doubt(self.ports).end(self.digest, number, silent):
                 answers |= await _answers(self.ports.election.restore, [run for run in runs if run.id in altered])
-                looks, altered = await self._until_restored(by_id, answers)
+                looks, altered = await self._until_restored(runs, answers)
             else:  # the relay was waited for in vain, for minutes: whoever led before may be long gone
                 looks = await self.look(runs)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
@@ -319,7 +318,7 @@ class WaveSteps:
             return {}
 
     async def _until_restored(
-        self, runs: Mapping[TopicPartition, PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
+        self, runs: Sequence[PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
     ) -> tuple[Mapping[TopicPartition, Sighting], set[TopicPartition]]:
         """Look until no order that the controller took back is ours, and whoever leads by now answers; or too long.
 
@@ -327,11 +326,11 @@ class WaveSteps:
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
         began, pause = self.ports.clock.monotonic(), self.ports.timing.pause(len(runs))
-        not_taken_back = {id for id in runs if answers[id].answer is not Answer.ACCEPTED}
+        not_taken_back = {run.id for run in runs if answers[run.id].answer is not Answer.ACCEPTED}
         while True:
-            looks = await self.look(tuple(runs.values()))
-            ours = {id for id, run in runs.items() if order_is_ours(looks[id], run) is not False}
-            led = not any(silently_replaced(run, looks[id]) for id, run in runs.items())
+            looks = await self.look(runs)
+            ours = {run.id for run in runs if order_is_ours(looks[run.id], run) is not False}
+            led = not any(silently_replaced(run, looks[run.id]) for run in runs)
             if (ours <= not_taken_back and led) or self.ports.clock.monotonic() - began > self.ports.timing.rpc:
                 return looks, ours | not_taken_back
             await self.ports.clock.sleep(pause)
