@@ -208,7 +208,7 @@ def patience_counts_from_the_first_look(patch: pytest.MonkeyPatch) -> None:
 
     async def decide(self: Engine, evidence: Any, designated: Any, ranked: Any, session: Session) -> Any:
         for partition in evidence.partitions:
-            session.clean_members.waited(partition.id, self._clock.monotonic())
+            session.clean_members.waited(partition.id, self._ports.clock.monotonic())
         return await honest(self, evidence, designated, ranked, session)
 
     patch.setattr(Engine, "_decide", decide)

@@ -114,8 +114,8 @@ def recovered_from_metadata_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 async def _by_metadata(self: WaveSteps, runs: Sequence[PartitionRun], *rest: Any, **more: Any) -> None:
-    await self.clock.sleep(timedelta(seconds=0.5))
-    looks = await self.look([run.id for run in runs])
+    await self.ports.clock.sleep(timedelta(seconds=0.5))
+    looks = await self.look(runs)
     for run in runs:
         look = looks.get(run.id)
         if isinstance(look, Leadership) and look.leader is not None and look.leader_epoch > run.decision.leader_epoch:
@@ -250,8 +250,8 @@ def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 
 
 def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
-    async def put_back(self: WaveSteps, number: int, runs: Sequence[PartitionRun]) -> Any:
-        return {}, {}
+    async def put_back(self: WaveSteps, runs: Sequence[PartitionRun]) -> Any:
+        return {}
 
     patch.setattr(WaveSteps, "put_back", put_back)
     patch.setattr(partition_run, "order_is_ours", lambda sighting, run: False)
@@ -259,7 +259,7 @@ def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 def orders_never_restored(patch: pytest.MonkeyPatch) -> None:
     async def restore(self: WaveSteps, runs: Sequence[PartitionRun]) -> Any:
-        return await self.look([run.id for run in runs]), {}, False
+        return await self.look(runs), {}, False
 
     patch.setattr(WaveSteps, "restore", restore)
     patch.setattr(partition_run, "order_is_ours", lambda sighting, run: False)

@@ -29,6 +29,11 @@ class Outcome(StrEnum):
         """Whether the partition has a leader that answers."""
         return self in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.RECOVERED_CLEANLY)
 
+    @property
+    def is_unverified(self) -> bool:
+        """Whether an election was held, or may have been, and has not the leader that it was held for."""
+        return self in (Outcome.FAILED, Outcome.IN_DOUBT)
+
 
 class End(StrEnum):
     """How the recovery of one incident ended, over all its partitions."""

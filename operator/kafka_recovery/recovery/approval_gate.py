@@ -33,7 +33,4 @@ class ApprovalGate:
         """Those that want a yes where none stands at this moment, and why; their approvals may still come."""
         wanting = [decision for decision in members if now.wants_approval(decision)]
         by = await self.approvals.standing(plan, digest) if wanting else None
-        if isinstance(by, str):
-            return {}
-        reasons = ((decision.id, unapproved(decision, now, digest, by)) for decision in wanting)
-        return {id: reason for id, reason in reasons if reason}
+        return {} if isinstance(by, str) else unapproved(wanting, now, digest, by)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_recovery.domain.election import Relay
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.outcomes import relay_silent
-from kafka_recovery.recovery.ports import Clock, Cluster, Journal, JournalUnwritable, Observer
+from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.supervision import Permission
-from kafka_recovery.recovery.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,7 @@ class Doubt:
     begun, and why the wait goes on: an order that is put back before its end could be altered again by the request.
     """
 
-    cluster: Cluster
-    journal: Journal
-    clock: Clock
-    observer: Observer
-    timing: Timing
-    permission: Callable[[], Awaitable[Permission]]
+    ports: EnginePorts
 
     async def end(self, digest: str, wave: int | None, relays: Collection[Relay | None]) -> bool:
         """Wait until what was sent through these brokers is over; False: one gave no sign of life for too long.
@@ -48,35 +43,35 @@ class Doubt:
         brokers = [relay.broker for relay in relays if relay is not None and relay.broker is not None]
         try:
             for broker in brokers:
-                await self.journal.in_doubt(digest, wave, BrokerId(broker))
+                await self.ports.journal.in_doubt(digest, wave, BrokerId(broker))
         except JournalUnwritable as error:
             return error
         return None
 
     async def _all_go_on(self, relays: Collection[Relay | None], *, own: bool) -> bool:
-        until = self.clock.monotonic() + self.timing.relay
+        until = self.ports.clock.monotonic() + self.ports.timing.relay
         told: Reason | None = None
         for relay in relays:
-            while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
-                now = await self.permission()
-                if self.clock.monotonic() >= until or (now.leaving and not own):
+            while relay is not None and not await self.ports.cluster.relay_answers(relay, self.ports.timing.look):
+                now = await self.ports.permission()
+                if self.ports.clock.monotonic() >= until or (now.leaving and not own):
                     return False
-                self.observer.waiting(relay_silent(relay), self.timing.look)
+                self.ports.observer.waiting(relay_silent(relay), self.ports.timing.look)
                 told = self._tell_halt(told, now)
-                await self.clock.sleep(self.timing.look)
+                await self.ports.clock.sleep(self.ports.timing.look)
         return True
 
     async def _quarantined(self, *, own: bool) -> bool:
         why = Reason("RequestInDoubt", "an unanswered request may still take effect; nothing is changed until it can't")
-        self.observer.waiting(why, self.timing.quarantine)
-        until = self.clock.monotonic() + self.timing.quarantine
+        self.ports.observer.waiting(why, self.ports.timing.quarantine)
+        until = self.ports.clock.monotonic() + self.ports.timing.quarantine
         told: Reason | None = None
-        while (left := until - self.clock.monotonic()).total_seconds() > 0:
-            now = await self.permission()
+        while (left := until - self.ports.clock.monotonic()).total_seconds() > 0:
+            now = await self.ports.permission()
             if now.leaving and not own:
                 return False
             told = self._tell_halt(told, now)
-            await self.clock.sleep(min(left, self.timing.look))
+            await self.ports.clock.sleep(min(left, self.ports.timing.look))
         return True
 
     def _tell_halt(self, told: Reason | None, now: Permission) -> Reason | None:
@@ -86,5 +81,5 @@ class Doubt:
                 f"{halted.message}; nothing more is begun, but an unanswered request may still take effect: what it is "
                 "about is put in order once it can't"
             )
-            self.observer.waiting(Reason(halted.code, message), self.timing.look)
+            self.ports.observer.waiting(Reason(halted.code, message), self.ports.timing.look)
         return halted

@@ -23,6 +23,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.execution import Execution, Stages
 from kafka_recovery.recovery.partition_run import order_is_ours
 from kafka_recovery.recovery.ports import (
@@ -75,28 +76,22 @@ class Engine:
         effort: Effort | None = None,
         stages: Stages | None = None,
     ) -> None:
-        self._cluster = cluster
-        self._journal = journal
-        self._gate = ApprovalGate(approvals)
         self._supervision = Unsupervised(policy) if isinstance(policy, Policy) else policy
-        self._clock = clock or SystemClock()
-        self._observer = observer or Silent()
-        self._timing = timing or Timing()
         self._effort = effort or Effort()
-        self._execution = Execution(
+        self._stages = stages or Stages()
+        self._ports = EnginePorts(
             cluster,
             election,
             journal,
-            self._gate,
-            self._clock,
-            self._observer,
-            self._timing,
+            ApprovalGate(approvals),
+            clock or SystemClock(),
+            observer or Silent(),
+            timing or Timing(),
             self._permission,
-            stages or Stages(),
         )
-        self._began = self._clock.monotonic()
+        self._began = self._ports.clock.monotonic()
         self._stopped = False
-        self._session = Session(self._observer)
+        self._session = Session(self._ports.observer)
 
     def stop(self) -> None:
         """End after the wave that is under way; what was not begun is left to a resume. Safe from a signal handler."""
@@ -121,19 +116,20 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones. Each look is
         held against the `attestations` again.
         """
-        session = self._begin()
-        session.left_behind = await self._end_earlier_runs(session, await self._unfinished())
+        execution, session = self._begin()
+        session.left_behind = await self._end_earlier_runs(execution, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
             evidence = attested(evidence, attestations)
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
             try:
-                again = await self._execution.carry_out(plan, session)
+                with session.told(plan):
+                    again = await execution.carry_out(plan)
             except ClusterFault:
                 return session.report()
             again = self._worth_trying(plan, again, session)
             if again:
-                await self._clock.sleep(self._effort.pause)
+                await self._ports.clock.sleep(self._effort.pause)
             halted = (await self._permission()).halted
             if halted:
                 for id, reason in again.items():
@@ -153,12 +149,12 @@ class Engine:
         A run of the same plan that was cut short is gone on with. Raises InvalidDocument for a plan that does not hold
         together, PlanFinished for one that has been executed to its end.
         """
-        session = self._begin()
+        execution, session = self._begin()
         check_plan(plan)
-        await self._execution.check_cluster(plan)
+        await execution.check_cluster(plan)
         entries = await self._unfinished()
         digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
-        session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
+        session.left_behind = await self._end_earlier_runs(execution, entries, but=digest)
         damaged = (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name))
         if own := next(damaged, None):
             for id in plan.elections:
@@ -166,13 +162,13 @@ class Engine:
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
-            by = await self._gate.ask(plan, digest, plan.elections.values(), await self._permission())
-            await self._journal.approved(digest, by)
-            await self._execution.take_over(begun, session, go_on=True)
+            by = await self._ports.gate.ask(plan, digest, plan.elections.values(), await self._permission())
+            await self._ports.journal.approved(digest, by)
+            await execution.take_over(begun, go_on=True)
             return session.report()
         with suppress(ClusterFault), session.told(plan):
-            again = await self._execution.carry_out(plan, session)
-            await self._execution.conclude_changed(plan, again, session)
+            again = await execution.carry_out(plan)
+            await execution.conclude_changed(plan, again)
         return session.report()
 
     async def resume(self) -> Report:
@@ -188,30 +184,30 @@ class Engine:
 
     async def _take_over_all(self, *, go_on: bool) -> Report:
         """What was left by runs that can't be read is told, and nobody is elected there."""
-        session = self._begin()
+        execution, session = self._begin()
         entries = await self._unfinished()
-        session.left_behind = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        session.left_behind = LeftBehind.by(entries)
         for id, reason in session.left_behind.at.items():
             session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, reason, order_restored=False))
         for run in entries:
             if isinstance(run, Run):
-                await self._execution.take_over(run, session, go_on=go_on)
+                await execution.take_over(run, go_on=go_on)
         return session.report()
 
     async def left_altered(self, plan: Plan) -> Sequence[TopicPartition]:
         """The partitions that stand in the order in which this plan elects, or can't be seen; whoever wrote it."""
         runs = Session(Silent()).begin(plan, plan.elections.values())
-        looks = await self._cluster.leaders(tuple(runs), self._timing.rpc, plan.evidence.cluster.as_of)
-        return [id for id, run in runs.items() if order_is_ours(looks.get(id), run) is not False]
+        looks = await self._ports.cluster.leaders(tuple(runs), self._ports.timing.rpc, plan.evidence.cluster.as_of)
+        return [id for id, run in runs.items() if order_is_ours(looks[id], run) is not False]
 
     def so_far(self) -> Report:
         """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""
         return self._session.report()
 
-    def _begin(self) -> Session:
-        self._began = self._clock.monotonic()
-        self._session = Session(self._observer)
-        return self._session
+    def _begin(self) -> tuple[Execution, Session]:
+        self._began = self._ports.clock.monotonic()
+        self._session = Session(self._ports.observer)
+        return Execution(self._ports, self._stages, self._session), self._session
 
     async def _gather(self, scope: Scope, before: Evidence | None = None) -> Evidence:
         """Look at everything, again where it may have changed since the look `before`.
@@ -220,7 +216,7 @@ class Engine:
         """
         policy = (await self._permission()).policy
         known = {partition.id: partition for partition in before.partitions} if before else None
-        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules, known)
+        evidence = await self._ports.cluster.gather(scope, policy.widest_evidence_rules, known)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
             raise ViewStandsStill(old)
@@ -229,29 +225,29 @@ class Engine:
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         now = await self._permission()
-        began = self._clock.monotonic()
+        began = self._ports.clock.monotonic()
         kept_off = session.left_behind.reasons(partition.id for partition in evidence.partitions)
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, kept_off=kept_off)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
-        waited = {id: session.clean_members.waited(id, self._clock.monotonic()) for id in waiting}
+        waited = {id: session.clean_members.waited(id, self._ports.clock.monotonic()) for id in waiting}
         if any(waited.values()):
             plan = deciding(waited=waited)
         if now.halt and not now.policy.rules:
             plan = _without_rules(plan, now.halt)
-        self._observer.decided(plan, self._clock.monotonic() - began)
+        self._ports.observer.decided(plan, self._ports.clock.monotonic() - began)
         return plan
 
     def _worth_trying(
         self, plan: Plan, again: Mapping[TopicPartition, Reason], session: Session
     ) -> dict[TopicPartition, Reason]:
         """Those to be decided again; what has been tried often enough or waited for long enough is refused."""
-        now = self._clock.monotonic()
+        now = self._ports.clock.monotonic()
         verdicts = {decision.id: decision.verdict for decision in plan.decisions}
         worth = {}
         for id, reason in again.items():
             if verdicts[id] is Verdict.NOTHING:  # 5 ms each until a broker with many new partitions answers for all
-                enough = session.silent_leaders.waited(id, now) > self._timing.patience(len(again))
+                enough = session.silent_leaders.waited(id, now) > self._ports.timing.patience(len(again))
             elif verdicts[id] is Verdict.ELECT:
                 session.tries[id] += 1
                 enough = session.tries[id] > self._effort.attempts
@@ -262,28 +258,28 @@ class Engine:
             else:
                 worth[id] = reason
         if worth and all(verdicts[id] is not Verdict.ELECT for id in worth):
-            self._observer.waiting(next(iter(worth.values())), self._effort.pause)
+            self._ports.observer.waiting(next(iter(worth.values())), self._effort.pause)
         return worth
 
     async def _unfinished(self) -> Sequence[Run | DamagedRun]:
         """What the journal tells of; a plan that does not hold together is damage as well."""
-        return [_checked(entry) for entry in await self._journal.unfinished()]
+        return [_checked(entry) for entry in await self._ports.journal.unfinished()]
 
     async def _end_earlier_runs(
-        self, session: Session, entries: Sequence[Run | DamagedRun], but: str | None = None
+        self, execution: Execution, entries: Sequence[Run | DamagedRun], but: str | None = None
     ) -> LeftBehind:
         """Put back what cut-short runs left behind and close them; returns what was not put back."""
-        earlier = Session(Silent())
+        earlier = replace(execution, session=Session(Silent()))
         for run in entries:
             if isinstance(run, Run) and run.digest != but:
-                session.take_over(run)
-                await self._execution.take_over(run, earlier, go_on=False)
+                execution.session.take_over(run)
+                await earlier.take_over(run, go_on=False)
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
         )
         reason = Reason("OrderNotRestored", message)
-        still = {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
-        damaged = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        still = {outcome.id: reason for outcome in earlier.session.report().outcomes if not outcome.order_restored}
+        damaged = LeftBehind.by(entries)
         return replace(damaged, at=still | dict(damaged.at))
 
     async def _permission(self) -> Permission:
@@ -295,7 +291,7 @@ class Engine:
         if self._stopped:
             return Reason("Interrupted", "the run was told to stop before this partition's wave; run again to go on")
         within = self._effort.within
-        if within is not None and self._clock.monotonic() - self._began > within:
+        if within is not None and self._ports.clock.monotonic() - self._began > within:
             return Reason(
                 "TimeLimitReached", f"the {within.total_seconds():g} s allowed were over before its wave; run again"
             )

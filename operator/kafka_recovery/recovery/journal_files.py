@@ -349,7 +349,8 @@ class FileJournal:
         ended = {end.wave: end.outcomes for end in ends}
         for wave in sorted(ended.keys() - started.keys()):
             raise InvalidDocument(f"{self._path(run, f'wave-{wave:04}-started.json')}: is missing, though it ended")
-        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))
+        facts = (name.removesuffix(".json") for name in names)
+        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], facts)
 
     def _approver(self, digest: str) -> str | None:
         run = _directory(digest)
@@ -360,10 +361,6 @@ class FileJournal:
 
     def _path(self, *parts: str) -> Path:
         return self._storage.root.joinpath(*parts)
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".json")
 
 
 def is_begun(names: Set[str]) -> bool:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from kafka_recovery.domain.election import Gone, Leadership, Sighting, Unseen
+from kafka_recovery.domain.election import Leadership, Sighting, Unseen
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, not_seen, topic_gone
-from kafka_recovery.recovery.partition_run import Ending, Led, LedMeanwhile, NotLed, PartitionRun, State, counts
+from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, topic_gone
+from kafka_recovery.recovery.partition_run import (
+    Ending,
+    Led,
+    LedMeanwhile,
+    NotLed,
+    PartitionRun,
+    State,
+    is_gone,
+    leads_since,
+)
 
 
-def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
+def settle(run: PartitionRun, look: Sighting, *, elected: bool, overdue: bool) -> None:
     """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
-    gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
-    if gone:
+    if is_gone(look, run.decision):
         run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
     elif not isinstance(look, Leadership):
         if overdue:
             ending = Ending.UNKNOWN if run.held else Ending.AGAIN
-            run.apply(NotLed(look.reason if look else not_seen(run), ending))
-    elif (lead := lead_of(look)) and counts(lead, run.decision):
+            run.apply(NotLed(look.reason, ending))
+    elif (lead := lead_of(look)) and leads_since(lead, run.decision):
         run.apply(Led(lead))
     elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
         run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
@@ -31,9 +39,9 @@ def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: 
         run.apply(NotLed(leader_silent(look), Ending.FAILED))
 
 
-def see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
+def see_it_still_lead(run: PartitionRun, look: Sighting) -> None:
     """A leader that answered, in the light of a later look: it may have died or been replaced meanwhile."""
-    if isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id):
+    if is_gone(look, run.decision):
         run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
     elif isinstance(look, Leadership) and run.lead and look.leader_epoch > run.lead.leader_epoch:
         if look.leader is None:
@@ -44,7 +52,7 @@ def see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
             run.apply(NotLed(leader_silent(look), Ending.FAILED))
 
 
-def see_who_led_meanwhile(run: PartitionRun, look: Sighting | None) -> None:
+def see_who_led_meanwhile(run: PartitionRun, look: Sighting) -> None:
     """What a look shows of an election that the controller refused, or had no need to hold.
 
     A broker that loses its way to the controller sends a request once more (`NodeToControllerChannelManager`): the
@@ -53,9 +61,9 @@ def see_who_led_meanwhile(run: PartitionRun, look: Sighting | None) -> None:
     """
     if run.state is not State.LEADERLESS or run.held or not run.sent:
         return
-    if look is None or isinstance(look, Unseen):
-        run.apply(LedMeanwhile(look.reason if look else not_seen(run), Ending.UNKNOWN))
-    elif isinstance(look, Leadership) and look.topic_id == run.decision.topic_id and _may_be_ours(run, look):
+    if isinstance(look, Unseen):
+        run.apply(LedMeanwhile(look.reason, Ending.UNKNOWN))
+    elif isinstance(look, Leadership) and not is_gone(look, run.decision) and _may_be_ours(run, look):
         if look.leader is not None:
             run.apply(LedMeanwhile(None, Ending.AGAIN))
         else:
@@ -76,13 +84,11 @@ def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
     return since > 2 or (since == 2 and not (look.isr and members.issuperset(look.isr)))
 
 
-def see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
-    """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
-    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
-    lead = lead_of(seen)
-    if lead is not None and counts(lead, run.decision):
+def see_what_came(run: PartitionRun, look: Sighting) -> None:
+    """Move a run none of whose requests is under way to what a look shows."""
+    lead = None if is_gone(look, run.decision) else lead_of(look)
+    if isinstance(look, Leadership) and lead is not None and leads_since(lead, run.decision):
         run.apply(Led(lead))
-        run.look = seen
+        run.look = look
     elif run.state is State.ELECTED:
         settle(run, look, elected=False, overdue=True)
-    return run.cut_short

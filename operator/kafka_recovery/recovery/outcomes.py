@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Sighting
-from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
+from kafka_recovery.recovery.partition_run import Ending, PartitionRun
 
 MINIMUM_UNREAD = "min.insync.replicas could not be read, so whether producers with acks=all can write is not known"
 
@@ -21,22 +20,18 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
     While its order is the election's it is not decided again: a plan would take that order for the original one.
     """
     why = run.reason
-    if run.lead is not None and run.unseen is None:
-        return verified(run, run.lead)
-    if run.lead is not None and run.unseen is not None:
-        return _out_of_sight(run, run.lead, run.unseen)
+    if run.lead is not None:
+        return _out_of_sight(run, run.lead, run.unseen) if run.unseen else verified(run, run.lead)
     if run.ending is Ending.FAILED:
         look = run.look
         leader, epoch = (look.leader, look.leader_epoch) if look else (None, None)
         return PartitionOutcome(run.id, Outcome.FAILED, why, leader, epoch, None, run.restored)
-    if run.ending is Ending.UNKNOWN:
-        return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=run.restored)
     if run.ending is Ending.REFUSED:
         elected_before = any(not each.cut_short for each in run.earlier)
         outcome = Outcome.FAILED if elected_before else Outcome.REFUSED
         return PartitionOutcome(run.id, outcome, why, order_restored=run.restored)
-    if run.state is State.ALTERED:
-        return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=False)
+    if run.ending is Ending.UNKNOWN or not run.restored:
+        return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=run.restored)
     return None
 
 
@@ -75,7 +70,7 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     if outcome is Outcome.RECOVERED and (under := _under_min_isr(run, lead)):
         warnings += [under.message] if reason else []
         outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, reason or under
-    if outcome is Outcome.RECOVERED and _minimum(run) is None:
+    if outcome is Outcome.RECOVERED and run.min_isr is None:
         warnings.append(MINIMUM_UNREAD)
     warnings += _warnings(run, lead)
     return PartitionOutcome(
@@ -112,7 +107,7 @@ def elected_by_others(id: TopicPartition, lead: Lead) -> PartitionOutcome:
     return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
 
 
-def lead_of(look: Sighting | None) -> Lead | None:
+def lead_of(look: Sighting) -> Lead | None:
     """The leader, if it answered itself."""
     if not isinstance(look, Leadership) or look.leader is None or look.log_end is None:
         return None
@@ -126,12 +121,12 @@ def lead_in(outcome: PartitionOutcome) -> Lead | None:
     return Lead(outcome.leader, outcome.leader_epoch, outcome.log_end)
 
 
-def is_silent(look: Sighting | None) -> bool:
+def is_silent(look: Sighting) -> bool:
     """Whether the metadata shows a leader that does not answer as one."""
     return isinstance(look, Leadership) and look.leader is not None and look.log_end is None
 
 
-def silently_replaced(run: PartitionRun, look: Sighting | None) -> bool:
+def silently_replaced(run: PartitionRun, look: Sighting) -> bool:
     """Whether another leader followed the one that answered, and has not answered yet."""
     newer = isinstance(look, Leadership) and run.lead is not None and look.leader_epoch > run.lead.leader_epoch
     return newer and is_silent(look)
@@ -155,11 +150,6 @@ def leader_of_before(lead: Lead) -> Reason:
 def topic_gone(id: TopicPartition) -> Reason:
     """Nothing is left of what was planned for."""
     return Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
-
-
-def not_seen(run: PartitionRun) -> Reason:
-    """Nobody could be asked about it until its time was over."""
-    return Reason("NotSeen", f"{run.id} was not to be seen after its election")
 
 
 def relay_silent(relay: Relay) -> Reason:
@@ -221,13 +211,9 @@ def _member_leads(decision: Decision, lead: Lead) -> Reason:
     )
 
 
-def _minimum(run: PartitionRun) -> MinInsyncReplicas | None:
-    return run.min_isr or run.evidence.min_isr
-
-
 def _under_min_isr(run: PartitionRun, lead: Lead) -> Reason | None:
     """Metadata in which nobody leads yet show the ISR from before the election, which left the leader alone in it."""
-    minimum, look = _minimum(run), run.look
+    minimum, look = run.min_isr, run.look
     if minimum is None or look is None:
         return None
     isr = look.isr if look.leader is not None else (lead.leader,)

@@ -127,8 +127,7 @@ class PartitionRun:
     have been altered. `sent`: its election reached the controller, which answered. `held`: one was held, or may have
     been. `cut_short`: it was begun by a process that died. `verified`: the designated leader's own answer, with all
     that was planned of its log, whatever came after it. `look`: the last look at it, or why it showed nothing:
-    `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing; None: as it
-    was planned.
+    `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing.
     """
 
     decision: Decision
@@ -149,16 +148,12 @@ class PartitionRun:
     unrestored: Reason | None = None
     min_isr: MinInsyncReplicas | None = None
 
-    @classmethod
-    def after_a_crash(
-        cls,
-        decision: Decision,
-        evidence: PartitionEvidence,
-        as_of: MetadataOffset | None,
-        earlier: tuple[PartitionRun, ...] = (),
-    ) -> PartitionRun:
-        """A run that was begun and then cut short, once none of its requests is under way any more."""
-        return cls(decision, evidence, as_of, earlier, State.ELECTED, begun=True, held=True, cut_short=True)
+    def __post_init__(self) -> None:
+        self.min_isr = self.min_isr or self.evidence.min_isr
+
+    def take_over(self, *, held: bool) -> None:
+        """Go on with what a process had begun that died, once none of its requests is under way any more."""
+        self.state, self.begun, self.held, self.cut_short = State.ELECTED, True, held, True
 
     @property
     def id(self) -> TopicPartition:
@@ -233,7 +228,7 @@ class PartitionRun:
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
 
 
-def counts(lead: Lead, decision: Decision) -> bool:
+def leads_since(lead: Lead, decision: Decision) -> bool:
     """Whether a leader leads since the plan was made: any of its epoch or an older one is the one that was lost.
 
     KRaft raises the leader epoch by one with every new leader, and with the loss of one.
@@ -246,17 +241,24 @@ def is_as_planned(lead: Lead, decision: Decision) -> bool:
     return lead.leader == decision.leader and lead.log_end >= (decision.log_end or 0)
 
 
+def is_gone(sighting: Sighting | None, decision: Decision) -> bool:
+    """Whether the planned topic does not exist any more. One that was created again under its name is another one."""
+    return isinstance(sighting, Gone) or (isinstance(sighting, Leadership) and sighting.topic_id != decision.topic_id)
+
+
 def order_is_ours(sighting: Sighting | None, run: PartitionRun) -> bool | None:
     """Whether a partition stands in its election's order. None: that was not to be seen, or in metadata too old.
 
-    A topic that is gone or was made anew has no order of ours. Where an election leaves the order alone, none is.
+    A topic that is gone has no order of ours. Where an election leaves the order alone, none is.
     """
     decision = run.decision
-    if decision.order == decision.assignment or isinstance(sighting, Gone):
+    if decision.order == decision.assignment:
         return False
-    if not isinstance(sighting, Leadership) or is_older(sighting.as_of, run.as_of):
+    if isinstance(sighting, Leadership) and is_older(sighting.as_of, run.as_of):
         return None
-    return sighting.topic_id == decision.topic_id and sighting.assignment == decision.order
+    if is_gone(sighting, decision):
+        return False
+    return sighting.assignment == decision.order if isinstance(sighting, Leadership) else None
 
 
 def is_older(seen: MetadataOffset | None, than: MetadataOffset | None) -> bool:
@@ -273,7 +275,7 @@ def _answer(*answers: Answer) -> Condition:
 
 
 def _newer_epoch(run: PartitionRun, event: Event) -> bool:
-    return counts(cast(Led, event).lead, run.decision)
+    return leads_since(cast(Led, event).lead, run.decision)
 
 
 def _answered(run: PartitionRun, event: Event) -> bool:

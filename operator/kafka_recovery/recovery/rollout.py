@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
-from kafka_recovery.recovery.approval_gate import ApprovalGate
-from kafka_recovery.recovery.outcomes import outcome_of
 from kafka_recovery.recovery.partition_run import Ending, NotLed, PartitionRun, State
 from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.session import Session
@@ -40,28 +39,17 @@ NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have
 class Rollout:
     """One plan's waves; outcomes go to the session.
 
-    `permission` says what is allowed, `gate` who approved it: both are read before a wave's orders are set, and again
-    before its elections are held. Each size of the policy's waves is unlocked by a wave that verified:
+    What is allowed, and who approved it, is read before a wave's orders are set, and again before its elections are
+    held. Each size of the policy's waves is unlocked by a wave that verified:
     a canary that dropped out before it was elected has shown nothing, and another one takes its place. Never more
     elections than the size that is unlocked are held and not verified; the last size is used up in batches.
     """
 
-    def __init__(
-        self,
-        steps: WaveSteps,
-        session: Session,
-        numbers: Iterator[int],
-        permission: Callable[[], Awaitable[Permission]],
-        gate: ApprovalGate,
-        *,
-        begun: Iterable[TopicPartition] = (),
-    ) -> None:
+    def __init__(self, steps: WaveSteps, session: Session, begun: Iterable[TopicPartition] = ()) -> None:
         """`begun`: elections of the plan that a run which was cut short has begun; they count for its limit."""
         self._steps = steps
+        self._ports = steps.ports
         self._session = session
-        self._numbers = numbers
-        self._permission = permission
-        self._gate = gate
         self._begun = set(begun)
         self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
@@ -121,11 +109,8 @@ class Rollout:
                 self._end(wave)
         except Exception as another:  # noqa: BLE001 - kept, and raised with the others
             self._keep(another)
-        while self._under_way:
-            try:
-                await self._all_ended()
-            except Exception as another:  # noqa: BLE001 - kept, and raised with the others
-                self._keep(another)
+        with suppress(Exception):  # whatever ended one of them is kept
+            await self._all_ended()
 
     def _keep(self, error: BaseException) -> None:
         if not any(error is known for known in self._errors):
@@ -136,7 +121,7 @@ class Rollout:
     async def _credit(self) -> None:
         """Wait until the next wave may be elected, or never may; prepare it meanwhile."""
         while not self._may_elect():
-            await self._reap()
+            self._reap()
             if self._rest and self._ahead is None and self._soon():
                 self._ahead = asyncio.create_task(self._prepare())
             if self._under_way:
@@ -153,15 +138,18 @@ class Rollout:
             return self._unverified() == 0
         return self._unverified() + self._prepared_ahead <= self._size(self._unlocked())
 
+    @property
+    def _limits(self) -> tuple[tuple[int, ...], ...]:
+        """The sizes of waves by the plan and by the policy of now: the stricter of both holds."""
+        return self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes
+
     def _size(self, verified: int) -> int:
-        """How many elections may be held and not verified once so many waves have: the stricter of plan and now."""
-        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
-        return min(sizes[min(verified, len(sizes) - 1)] for sizes in limits)
+        """How many elections may be held and not verified once so many waves have."""
+        return min(sizes[min(verified, len(sizes) - 1)] for sizes in self._limits)
 
     def _is_canary(self, verified: int) -> bool:
         """Whether a wave after so many that verified has to verify in whole before the next."""
-        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
-        return any(verified < len(sizes) - 1 for sizes in limits)
+        return any(verified < len(sizes) - 1 for sizes in self._limits)
 
     def _unlocked(self) -> int:
         """How many waves have verified, in whole; one that has just ended is counted among them already."""
@@ -174,13 +162,13 @@ class Rollout:
     def _few_are_waited_for(self) -> bool:
         """Whether each new leader has little enough to do for the next wave to reach it in time."""
         waiting = Counter(
-            run.decision.leader for wave in self._under_way.values() for run in wave.standing(State.ELECTED)
+            run.decision.leader for wave in self._under_way.values() for run in wave.in_state(State.ELECTED)
         )
         return max(waiting.values(), default=0) <= CREDIT
 
     def _soon(self) -> bool:
         """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
-        elected = any(wave.standing(State.ELECTED, State.LEADING) for wave in self._under_way.values())
+        elected = any(wave.in_state(State.ELECTED, State.LEADING) for wave in self._under_way.values())
         return elected and self._few_are_waited_for()
 
     def _stumbled(self) -> bool:
@@ -195,13 +183,13 @@ class Rollout:
     async def _settled(self) -> bool:
         """Wait until no new leader is waited for; whether one was."""
         waited = False
-        while any(wave.standing(State.ELECTED) for task, wave in self._under_way.items() if not task.done()):
+        while any(wave.in_state(State.ELECTED) for task, wave in self._under_way.items() if not task.done()):
             waited = True
             await self._moved.wait()
             self._moved.clear()
         return waited
 
-    async def _reap(self) -> None:
+    def _reap(self) -> None:
         """Let go of the waves that have ended; raises what ended the first of them, and keeps what did the others."""
         ended = [task for task in self._under_way if task.done()]
         for task in ended:
@@ -215,7 +203,7 @@ class Rollout:
         """Wait for all waves under way; raises what ended one of them."""
         if self._under_way:
             await asyncio.wait(self._under_way)
-        await self._reap()
+        self._reap()
 
     # One wave
 
@@ -230,7 +218,7 @@ class Rollout:
             return fault.reason
 
     async def _prepare(self) -> Wave | Reason:
-        now = await self._permission()
+        now = await self._ports.permission()
         halted = self._halted([run.id for run in self._rest], now)
         if halted:
             return halted
@@ -239,7 +227,7 @@ class Rollout:
         barred = await self._barred(members, now)
         allowed = [run for run in members if run.id not in barred]
         try:
-            wave = await self._steps.prepare(allowed, lambda: next(self._numbers), now.policy, self._settled)
+            wave = await self._steps.prepare(allowed, now.policy, self._settled)
         except ClusterFault:
             self._rest.extendleft(reversed(members))
             raise
@@ -288,37 +276,37 @@ class Rollout:
         task.add_done_callback(lambda _: self._moved.set())
 
     async def _elect_allowed(self, wave: Wave) -> None:
-        now = await self._permission()
+        now = await self._ports.permission()
         if self._steps.is_outdated(wave, now.policy) and await self._settled():
-            now = await self._permission()
+            now = await self._ports.permission()
         self._policy = now.policy
         if self._stumbled() or self._excess(wave):
             await self._all_ended()
-            now = await self._permission()
+            now = await self._ports.permission()
             self._policy = now.policy
-        members, going = wave.begun(), wave.standing(State.DESIGNATED, State.IN_DOUBT)
+        members, going = wave.begun(), wave.in_state(State.DESIGNATED, State.IN_DOUBT)
         halted = self._halted([run.id for run in going], now)
         if halted:
             wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
         elif members:
             wave.abandon({run.id: NOT_UNLOCKED for run in self._excess(wave)}, Ending.AGAIN)
             barred = await self._barred(members, now)
-            if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
+            if any(run.id not in barred for run in wave.in_state(State.DESIGNATED)):
                 self._started += 1
-                self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
+                self._ports.observer.wave_started(self._started, self._planned(), len(wave.runs))
             await self._steps.elect(wave, now.policy, barred)
 
     def _excess(self, wave: Wave) -> list[PartitionRun]:
         """Those of a wave beyond the size that is unlocked: it was prepared before it was known what unlocks it."""
         room = self._size(self._unlocked()) - self._unverified()
-        return wave.standing(State.DESIGNATED)[max(0, room) :]
+        return wave.in_state(State.DESIGNATED)[max(0, room) :]
 
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""
         try:
             await self._steps.verify(wave, self._moved.set)
         except Exception as error:
-            for run in wave.standing(State.ELECTED):
+            for run in wave.in_state(State.ELECTED):
                 run.apply(NotLed(reason_of(error), Ending.UNKNOWN))
             raise
         finally:
@@ -329,12 +317,10 @@ class Rollout:
 
     def _conclude(self, wave: Wave) -> None:
         verified = False
-        for run in wave.standing(State.UNTOUCHED, State.RESTORED, State.ALTERED):
-            outcome = outcome_of(run)
+        for run in wave.in_state(State.UNTOUCHED, State.RESTORED, State.ALTERED):
+            outcome = self._session.end(run)
             if outcome is None:
                 self._again[run.id] = run.reason
-            else:
-                self._session.conclude(outcome)
             recovered = outcome is not None and outcome.outcome.is_recovered
             verified |= run.held and recovered
             if _stops_the_next(run, outcome):
@@ -372,7 +358,7 @@ class Rollout:
         decisions = [run.decision for run in members]
         outlawed = {d.id: reason for d in decisions if (reason := outruled(d, now.policy))}
         left = [decision for decision in decisions if decision.id not in outlawed]
-        denied = await self._gate.denied(self._steps.plan, self._steps.digest, left, now)
+        denied = await self._ports.gate.denied(self._steps.plan, self._steps.digest, left, now)
         self._session.postponed |= denied.keys()
         left = [decision for decision in left if decision.id not in denied]
         before = len(self._begun - {run.id for run in members})
@@ -398,5 +384,5 @@ def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool
     A topic that its owner deletes meanwhile says nothing about elections.
     """
     if outcome is not None:
-        return outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
+        return outcome.outcome.is_unverified
     return run.held and run.why is not None and run.why.code != "TopicGone"

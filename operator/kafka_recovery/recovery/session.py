@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead, Leadership, Sighting
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.election import Leadership, Sighting
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason, reason_of
-from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
+from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, lead_of, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
-
-MakeRun = Callable[
-    [Decision, PartitionEvidence, MetadataOffset | None, tuple[PartitionRun, ...]],
-    PartitionRun,
-]
 
 
 class Waiting:
@@ -47,12 +42,12 @@ class LeftBehind:
     damaged: tuple[Reason, ...] = ()
 
     @classmethod
-    def by(cls, damaged: Iterable[DamagedRun]) -> LeftBehind:
-        """What runs may have left that can't be read."""
-        runs = tuple(damaged)
-        at = {id: run.why for run in runs for id in run.partitions or ()}
-        anywhere = next((run.why for run in runs if run.partitions is None), None)
-        return cls(at, anywhere, tuple(run.why for run in runs))
+    def by(cls, runs: Iterable[Run | DamagedRun]) -> LeftBehind:
+        """What those of these runs may have left that can't be read."""
+        damaged = [run for run in runs if isinstance(run, DamagedRun)]
+        at = {id: run.why for run in damaged for id in run.partitions or ()}
+        anywhere = next((run.why for run in damaged if run.partitions is None), None)
+        return cls(at, anywhere, tuple(run.why for run in damaged))
 
     def reasons(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Reason]:
         """Those of these in which nobody is elected, and why."""
@@ -91,7 +86,12 @@ class Session:
 
     def begin(self, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
         """Runs of these decisions of a plan; each knows the earlier ones of its partition that may have elected."""
-        return self._begin(PartitionRun, plan, decisions)
+        evidence = {partition.id: partition for partition in plan.evidence.partitions}
+        as_of = plan.evidence.cluster.as_of
+        runs = {d.id: PartitionRun(d, evidence[d.id], as_of, self._earlier(d)) for d in decisions}
+        for id, run in runs.items():
+            self._runs.setdefault(id, []).append(run)
+        return runs
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
         """The runs that a process which died had begun: nobody else will ever tell what they may have elected.
@@ -100,21 +100,13 @@ class Session:
         """
         self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
-        runs = self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        runs = self.begin(run.plan, begun)
         last = {outcome.id: outcome for outcome in run.outcomes}
         for id, each in runs.items():
             said = last.get(id)
-            each.held = bool(run.in_flight) or said is None or said.outcome is not Outcome.REFUSED
+            each.take_over(held=bool(run.in_flight) or said is None or said.outcome is not Outcome.REFUSED)
             lead = lead_in(said) if said and said.outcome.is_recovered else None
             each.verified = lead if lead and is_as_planned(lead, each.decision) else None
-        return runs
-
-    def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
-        evidence = {partition.id: partition for partition in plan.evidence.partitions}
-        as_of = plan.evidence.cluster.as_of
-        runs = {d.id: make(d, evidence[d.id], as_of, self._earlier(d)) for d in decisions}
-        for id, run in runs.items():
-            self._runs.setdefault(id, []).append(run)
         return runs
 
     def _earlier(self, decision: Decision) -> tuple[PartitionRun, ...]:
@@ -132,13 +124,12 @@ class Session:
         if known != outcome:
             self._observer.concluded(outcome)
 
-    def end(self, run: PartitionRun) -> Reason | None:
-        """Conclude a run that is over; returns why its partition is to be decided again, if it is."""
+    def end(self, run: PartitionRun) -> PartitionOutcome | None:
+        """Conclude a run that is over; None: its partition is to be decided again."""
         outcome = outcome_of(run)
-        if outcome is None:
-            return run.reason
-        self.conclude(outcome)
-        return None
+        if outcome is not None:
+            self.conclude(outcome)
+        return outcome
 
     def refuse(self, partition: TopicPartition, reason: Reason) -> None:
         """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
@@ -149,12 +140,12 @@ class Session:
         """Whether this call held an election of it, or may have."""
         return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
-    def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Refuse those of these in which an earlier run may have left its order; returns them."""
-        reasons = self.left_behind.reasons(partitions)
+    def keep_off(self, elected: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Decision]:
+        """Refuse those of these in which an earlier run may have left its order; returns the others."""
+        reasons = self.left_behind.reasons(elected)
         for id, reason in reasons.items():
             self.refuse(id, reason)
-        return set(reasons)
+        return {id: decision for id, decision in elected.items() if id not in reasons}
 
     def warn(self, partition: TopicPartition, reason: Reason) -> None:
         """Add a warning to what was concluded of a partition."""
@@ -181,18 +172,20 @@ class Session:
             ends = [replica.log.end for replica in partition.replicas if replica.log]
             self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
 
-    def leads_since(self, decision: Decision, lead: Lead) -> bool:
-        """Whether a leader's epoch is newer than any in which this call saw the partition without one."""
-        return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
+    def online(self, decision: Decision, look: Sighting) -> PartitionOutcome | None:
+        """The outcome of a partition that this plan elects nobody for, and that a look shows with a leader.
 
-    def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that this plan elects nobody for, and that was found with a leader since."""
+        None: it answers in no epoch that is newer than any in which this call saw the partition without one.
+        """
+        key, lead = (decision.id, decision.topic_id), lead_of(look)
+        if lead is None or lead.leader_epoch <= self._leaderless_in.get(key, LeaderEpoch(-1)):
+            return None
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
-        if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
+        if lead.leader not in self._clean.get(key, {lead.leader}):
             return elected_by_others(decision.id, lead)
-        return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))
+        return online_already(decision.id, lead, self._longest.get(key))
 
     def settled(self, partitions: Collection[TopicPartition], again: Collection[TopicPartition] = ()) -> bool:
         """Whether nothing of these is left to do or to undo. `again`: what has no outcome yet, and its own order."""
@@ -203,8 +196,7 @@ class Session:
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""
         outcome = self._outcomes.get(partition)
-        failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
-        return outcome.reason if outcome and failed else None
+        return outcome.reason if outcome and outcome.outcome.is_unverified else None
 
     @contextmanager
     def told(self, plan: Plan) -> Iterator[None]:

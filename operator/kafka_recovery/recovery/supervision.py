@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -85,10 +85,15 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     return None
 
 
-def unapproved(decision: Decision, now: Permission, digest: str, why: Reason | None = None) -> Reason | None:
-    """What wants a person to say yes, where nobody's yes stands. `why`: what keeps one that was said from it."""
-    if not now.wants_approval(decision):
-        return None
+def unapproved(
+    decisions: Iterable[Decision], now: Permission, digest: str, why: Reason | None = None
+) -> dict[TopicPartition, Reason]:
+    """Those that want a person to say yes, where nobody's yes stands. `why`: what keeps one that was said from it."""
+    wanting = (decision for decision in decisions if now.wants_approval(decision))
+    return {decision.id: _unapproved(decision, now, digest, why) for decision in wanting}
+
+
+def _unapproved(decision: Decision, now: Permission, digest: str, why: Reason | None) -> Reason:
     rule = now.policy.rule_for(decision.id.topic)
     changed = ""
     if now.authority is not Authority.AUTOMATIC:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,20 +13,18 @@ from kafka_recovery.domain.election import (
     Answer,
     ElectionAnswer,
     ElectionRequest,
-    Gone,
     Lead,
-    Leadership,
     Relay,
     Scope,
     Sighting,
     Unseen,
 )
-from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
 from kafka_recovery.recovery.doubt import Doubt
+from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.looks import see_it_still_lead, see_who_led_meanwhile, settle
 from kafka_recovery.recovery.outcomes import outcome_of, silently_replaced
 from kafka_recovery.recovery.partition_run import (
@@ -39,20 +37,12 @@ from kafka_recovery.recovery.partition_run import (
     PartitionRun,
     Started,
     State,
-    counts,
+    is_gone,
+    leads_since,
     order_is_ours,
 )
-from kafka_recovery.recovery.ports import (
-    Clock,
-    Cluster,
-    Election,
-    Journal,
-    JournalClosed,
-    Observer,
-    PlanForAnotherCluster,
-)
+from kafka_recovery.recovery.ports import JournalClosed, PlanForAnotherCluster
 from kafka_recovery.recovery.requests import request_of
-from kafka_recovery.recovery.timing import Timing
 
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
@@ -79,7 +69,7 @@ class Wave:
     relays: set[Relay | None]
     defect: Exception | None = None
 
-    def standing(self, *states: State) -> list[PartitionRun]:
+    def in_state(self, *states: State) -> list[PartitionRun]:
         """Those in one of these states."""
         return [run for run in self.runs.values() if run.state in states]
 
@@ -99,7 +89,7 @@ class Wave:
             answers = await _answers(ask, runs)
         except Exception as defect:  # noqa: BLE001 - whatever it is, a request may be under way, and orders set
             self.defect = defect
-            answers = unanswered(runs, reason_of(defect))
+            answers = _unanswered(runs, reason_of(defect))
         for id, answer in answers.items():
             self.runs[id].apply(Answered(answer))
             if answer.answer is Answer.UNANSWERED:
@@ -114,46 +104,38 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class WaveSteps:
-    """The steps of a wave, and what the waves of a plan share."""
+    """The steps of a wave, and what the waves of a plan share. `numbers`: those that the journal knows the next by."""
 
     plan: Plan
     digest: str
-    cluster: Cluster
-    election: Election
-    journal: Journal
-    clock: Clock
-    observer: Observer
-    timing: Timing
-    evidence: Mapping[TopicPartition, PartitionEvidence]
+    ports: EnginePorts
     planned: Mapping[TopicPartition, Before]
-    doubt: Doubt
+    numbers: Iterator[int]
 
     @property
     def as_of(self) -> MetadataOffset | None:
         """How new the metadata were that the plan stands on."""
         return self.plan.evidence.cluster.as_of
 
-    async def prepare(
-        self, runs: Sequence[PartitionRun], number: Callable[[], int], policy: Policy, settled: Settled
-    ) -> Wave | None:
+    async def prepare(self, runs: Sequence[PartitionRun], policy: Policy, settled: Settled) -> Wave | None:
         """Look once more, then designate what still holds; a durable fact names it before the first request.
 
         A broker that begins to lead applies no other metadata meanwhile, as if no controller were left. None: something
         did not hold in the eyes of such a one, and now that it leads all is to be read anew; nothing was done.
         """
-        wave = Wave(0, {run.id: run for run in runs}, self.clock.monotonic(), policy, set())
+        wave = Wave(0, {run.id: run for run in runs}, self.ports.clock.monotonic(), policy, set())
         if runs:
             changed = await self.recheck(runs, policy)
             if changed and await settled():
                 return None
             wave.abandon(changed, Ending.AGAIN)
-        going = wave.standing(State.PLANNED)
+        going = wave.in_state(State.PLANNED)
         if going:
-            wave.number = number()
+            wave.number = next(self.numbers)
             await self._start(wave.number, going)
             if self.is_outdated(wave, policy):  # the disk was slow, or this process stood still: much may have changed
-                wave.abandon(await self._last_look(going, policy, designated=False), Ending.AGAIN)
-            await wave.request(self.election.designate, wave.standing(State.STARTED))
+                wave.abandon(await self._last_look(going, policy), Ending.AGAIN)
+            await wave.request(self.ports.election.designate, wave.in_state(State.STARTED))
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -162,27 +144,28 @@ class WaveSteps:
         `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
         """
         wave.abandon({id: reason for id, reason in barred.items() if id in wave.runs}, Ending.REFUSED)
-        ready = wave.standing(State.DESIGNATED)
+        ready = wave.in_state(State.DESIGNATED)
         if ready and self.is_outdated(wave, policy):
-            wave.abandon(await self._last_look(ready, policy, designated=True), Ending.AGAIN)
-            ready = wave.standing(State.DESIGNATED)
+            wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
+            ready = wave.in_state(State.DESIGNATED)
         if ready:
-            await wave.request(self.election.elect, ready)
+            await wave.request(self.ports.election.elect, ready)
 
     def is_outdated(self, wave: Wave, policy: Policy) -> bool:
         """Whether the last look at a wave does not count any more."""
-        return self.clock.monotonic() - wave.checked_at > FRESH or policy != wave.policy
+        return self.ports.clock.monotonic() - wave.checked_at > FRESH or policy != wave.policy
 
     async def verify(self, wave: Wave, moved: Callable[[], None]) -> None:
         """Wait for what comes of each election; where a request was not answered, until it can't take effect.
 
         `moved` is called whenever a leader may have answered.
         """
-        if wave.standing(State.LEADERLESS):
-            await self.clock.sleep(self.timing.look)  # an order that was just set may not be in the metadata yet
-        await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
-        doubtful = wave.standing(State.IN_DOUBT)
-        if doubtful and await self.doubt.end(self.digest, wave.number, wave.relays):
+        if wave.in_state(State.LEADERLESS):
+            # An order that was just set may not be in the metadata yet.
+            await self.ports.clock.sleep(self.ports.timing.look)
+        await self._await_leaders(wave.in_state(State.ELECTED), moved, elected=True)
+        doubtful = wave.in_state(State.IN_DOUBT)
+        if doubtful and await Doubt(self.ports).end(self.digest, wave.number, wave.relays):
             for run in doubtful:
                 run.apply(DoubtOver())
             await self._await_leaders(doubtful, moved, elected=False)
@@ -196,33 +179,33 @@ class WaveSteps:
         if not runs:
             return
         asked = [run for run in runs if run.state is not State.UNTOUCHED]
-        doubtful = wave.standing(State.IN_DOUBT)
+        doubtful = wave.in_state(State.IN_DOUBT)
         others = [run for run in asked if run.state is not State.IN_DOUBT]
         looks, answers, in_doubt = await self.restore(wave.number, others)
-        for run in asked:
-            look = looks.get(run.id)
+        for run in others:
+            look = looks[run.id]
             if run.state is State.LEADING:
                 see_it_still_lead(run, look)
             see_who_led_meanwhile(run, look)
-            run.apply(OrderRead(look, answers.get(run.id)))
+        for run in asked:
+            run.apply(OrderRead(looks.get(run.id), answers.get(run.id)))
         if not in_doubt and not doubtful:
-            await self.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))
+            await self.ports.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))
 
-    async def put_back(
-        self, number: int, runs: Sequence[PartitionRun]
-    ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer]]:
-        """Restore orders that an earlier wave left altered, as a wave of its own; returns as `restore` does.
+    async def put_back(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Restore orders that an earlier wave left altered, as a wave of its own; returns the last answers.
 
         A journal that is closed keeps no such wave: nothing is begun by it after this that a request could disturb.
         """
+        number = next(self.numbers)
         if not runs:
-            return {}, {}
+            return {}
         with suppress(JournalClosed):
-            await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
-        looks, answers, in_doubt = await self.restore(number, runs)
+            await self.ports.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
+        _, answers, in_doubt = await self.restore(number, runs)
         if not in_doubt:
-            await self.journal.wave_ended(self.digest, number, ())
-        return looks, answers
+            await self.ports.journal.wave_ended(self.digest, number, ())
+        return answers
 
     async def restore(
         self, number: int, runs: Sequence[PartitionRun]
@@ -234,35 +217,31 @@ class WaveSteps:
         """
         if not runs:
             return {}, {}, False
-        by_id = {run.id: run for run in runs}
-        answers = await _answers(self.election.restore, runs)
-        looks = await self._until_restored(by_id, answers)
-        altered = _not_restored(by_id, looks, answers)
+        answers = await _answers(self.ports.election.restore, runs)
+        looks, altered = await self._until_restored(runs, answers)
         if altered:
             silent = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
-            if not silent or await self.doubt.end(self.digest, number, silent):
-                answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
-                looks = await self._until_restored(by_id, answers)
-                altered = _not_restored(by_id, looks, answers)
+            if not silent or await Doubt(self.ports).end(self.digest, number, silent):
+                answers |= await _answers(self.ports.election.restore, [run for run in runs if run.id in altered])
+                looks, altered = await self._until_restored(runs, answers)
             else:  # the relay was waited for in vain, for minutes: whoever led before may be long gone
-                looks = await self.look(tuple(by_id))
+                looks = await self.look(runs)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
-    async def recheck(
-        self, runs: Sequence[PartitionRun], policy: Policy, *, designated: bool = False
-    ) -> dict[TopicPartition, Reason]:
+    async def recheck(self, runs: Sequence[PartitionRun], policy: Policy) -> dict[TopicPartition, Reason]:
         """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old.
 
-        `policy`: the one of now; the plan's own holds as well. `designated`: their orders are ours already.
+        `policy`: the one of now; the plan's own holds as well.
         """
         scope = Scope(tuple(run.id for run in runs))
         rules = replace(policy.widest_evidence_rules, attempts=1)
-        fresh = await self.cluster.gather(scope, rules, self.evidence)
+        fresh = await self.ports.cluster.gather(scope, rules, {run.id: run.evidence for run in runs})
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
         read = {partition.id: partition.min_isr for partition in fresh.partitions}
         for run in runs:
             run.min_isr = read.get(run.id) or run.min_isr
+        designated = any(run.state is State.DESIGNATED for run in runs)
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
             last = LastLook(fresh, under, designated=designated, attestations=standing(self.plan.evidence.cluster))
@@ -270,46 +249,41 @@ class WaveSteps:
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed
 
-    async def _last_look(
-        self, runs: Sequence[PartitionRun], policy: Policy, *, designated: bool
-    ) -> Mapping[TopicPartition, Reason]:
+    async def _last_look(self, runs: Sequence[PartitionRun], policy: Policy) -> Mapping[TopicPartition, Reason]:
         """As `recheck`, of what a durable fact names: if nobody answers, or too late, nothing of it goes on."""
-        began = self.clock.monotonic()
+        began = self.ports.clock.monotonic()
         try:
-            changed = await self.recheck(runs, policy, designated=designated)
+            changed = await self.recheck(runs, policy)
         except ClusterFault as fault:
             return {run.id: fault.reason for run in runs}
-        took = self.clock.monotonic() - began
+        took = self.ports.clock.monotonic() - began
         if took <= FRESH + policy.widest_evidence_rules.deadline:
             return changed
         slow = f"the last look at it took {took.total_seconds():.1f} s: what it saw first may not hold any more"
         return {run.id: Reason("LookTooOld", slow) for run in runs} | changed
 
-    async def look(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
-        """Who leads these by metadata no older than the plan's; whom nobody can be asked about is unseen.
+    async def look(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, Sighting]:
+        """Who leads each of these by metadata no older than the plan's; whom nobody can be asked about is unseen.
 
-        That a topic is gone, or was made anew, is looked at twice: by that an order of ours would be left behind.
+        That a topic is gone is looked at twice: by that an order of ours would be left behind.
         """
-        looks = await self._looked(partitions)
-        gone = [id for id in partitions if self._is_gone(id, looks.get(id))]
+        looks = await self._looked(runs)
+        gone = [run for run in runs if is_gone(looks[run.id], run.decision)]
         if not gone:
             return looks
-        await self.clock.sleep(self.timing.look)
+        await self.ports.clock.sleep(self.ports.timing.look)
         return {**looks, **await self._looked(gone)}
 
-    def _is_gone(self, id: TopicPartition, look: Sighting | None) -> bool:
-        anew = isinstance(look, Leadership) and look.topic_id != self.evidence[id].topic_id
-        return anew or isinstance(look, Gone)
-
-    async def _looked(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
+    async def _looked(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, Sighting]:
+        partitions = [run.id for run in runs]
         try:
-            return await self.cluster.leaders(partitions, self.timing.rpc, self.as_of)
+            return await self.ports.cluster.leaders(partitions, self.ports.timing.rpc, self.as_of)
         except ClusterFault as fault:
             return {id: Unseen(id, fault.reason) for id in partitions}
 
     async def _start(self, number: int, runs: Sequence[PartitionRun]) -> None:
         named = tuple(run.id for run in runs)
-        await self.journal.wave_started(self.digest, number, named)
+        await self.ports.journal.wave_started(self.digest, number, named)
         started = Started(frozenset(named))
         for run in runs:
             run.apply(started)
@@ -319,47 +293,48 @@ class WaveSteps:
 
         `elected`: the controller said so, hence metadata without a leader may just be old.
         """
-        began = looked = self.clock.monotonic()
+        began = looked = self.ports.clock.monotonic()
         while pending := {run.id: run for run in runs if run.state is State.ELECTED}:
             for id, lead in (await self._answering(pending)).items():
-                if counts(lead, pending[id].decision):
+                if leads_since(lead, pending[id].decision):
                     pending[id].apply(Led(lead))
-            now = self.clock.monotonic()
-            overdue = now - began >= self.timing.patience(len(runs))
+            now = self.ports.clock.monotonic()
+            overdue = now - began >= self.ports.timing.patience(len(runs))
             quiet = [run for run in pending.values() if run.state is State.ELECTED]
-            if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
-                looks = await self.look([run.id for run in quiet])
+            if quiet and (overdue or now - looked >= self.ports.timing.look or (looked == began and not elected)):
+                looks = await self.look(quiet)
                 for run in quiet:
-                    settle(run, looks.get(run.id), elected=elected, overdue=overdue)
+                    settle(run, looks[run.id], elected=elected, overdue=overdue)
                 looked = now
             moved()
             if quiet:
-                await self.clock.sleep(self.timing.pause(len(quiet)))
+                await self.ports.clock.sleep(self.ports.timing.pause(len(quiet)))
 
     async def _answering(self, pending: Mapping[TopicPartition, PartitionRun]) -> Mapping[TopicPartition, Lead]:
         leaders = {id: run.decision.leader for id, run in pending.items() if run.decision.leader is not None}
         try:
-            return await self.cluster.answering(leaders, self.timing.rpc)
+            return await self.ports.cluster.answering(leaders, self.ports.timing.rpc)
         except ClusterFault:  # nobody to be seen now; whoever waits here has a patience of its own
             return {}
 
     async def _until_restored(
-        self, runs: Mapping[TopicPartition, PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
-    ) -> Mapping[TopicPartition, Sighting]:
+        self, runs: Sequence[PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
+    ) -> tuple[Mapping[TopicPartition, Sighting], set[TopicPartition]]:
         """Look until no order that the controller took back is ours, and whoever leads by now answers; or too long.
 
+        Returns with the looks those whose order is ours, could not be read, or was not taken back, whatever is seen.
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
-        began, pause = self.clock.monotonic(), self.timing.pause(len(runs))
-        accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
+        began, pause = self.ports.clock.monotonic(), self.ports.timing.pause(len(runs))
+        not_taken_back = {run.id for run in runs if answers[run.id].answer is not Answer.ACCEPTED}
         while True:
-            looks = await self.look(tuple(runs))
-            restored = all(order_is_ours(looks.get(run.id), run) is False for run in accepted)
-            led = not any(silently_replaced(run, looks.get(id)) for id, run in runs.items())
-            if (restored and led) or self.clock.monotonic() - began > self.timing.rpc:
-                return looks
-            await self.clock.sleep(pause)
-            pause = min(2 * pause, self.timing.look)
+            looks = await self.look(runs)
+            ours = {run.id for run in runs if order_is_ours(looks[run.id], run) is not False}
+            led = not any(silently_replaced(run, looks[run.id]) for run in runs)
+            if (ours <= not_taken_back and led) or self.ports.clock.monotonic() - began > self.ports.timing.rpc:
+                return looks, ours | not_taken_back
+            await self.ports.clock.sleep(pause)
+            pause = min(2 * pause, self.ports.timing.look)
 
 
 async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartition, ElectionAnswer]:
@@ -367,22 +342,9 @@ async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartitio
     try:
         return dict(await ask([request_of(run.decision) for run in runs]))
     except ClusterFault as fault:
-        return unanswered(runs, fault.reason)
+        return _unanswered(runs, fault.reason)
 
 
-def unanswered(runs: Sequence[PartitionRun], why: Reason) -> dict[TopicPartition, ElectionAnswer]:
+def _unanswered(runs: Sequence[PartitionRun], why: Reason) -> dict[TopicPartition, ElectionAnswer]:
     """What is known of requests whose answers nobody read."""
     return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, why))
-
-
-def _not_restored(
-    runs: Mapping[TopicPartition, PartitionRun],
-    looks: Mapping[TopicPartition, Sighting],
-    answers: Mapping[TopicPartition, ElectionAnswer],
-) -> set[TopicPartition]:
-    """Those whose order is ours, could not be read, or was not taken back by the controller, whatever is seen."""
-    return {
-        id
-        for id, run in runs.items()
-        if answers[id].answer is not Answer.ACCEPTED or order_is_ours(looks.get(id), run) is not False
-    }

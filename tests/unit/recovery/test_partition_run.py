@@ -33,8 +33,8 @@ from kafka_recovery.recovery.partition_run import (
     PartitionRun,
     Started,
     State,
-    counts,
     is_older,
+    leads_since,
     order_is_ours,
 )
 from unit.recovery.brokers import APPLIED, EPOCH
@@ -222,7 +222,7 @@ def test_only_what_asking_again_does_not_help_is_refused_for_good(answer: Answer
 def test_only_a_leader_of_a_newer_epoch_counts() -> None:
     decision = plan().decisions[0]
 
-    assert [counts(lead(EPOCH + by), decision) for by in (-1, 0, 1, 2)] == [False, False, True, True]
+    assert [leads_since(lead(EPOCH + by), decision) for by in (-1, 0, 1, 2)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_whatever_comes_nothing_is_concluded_that_was_not_seen(story: list[Event
     """Impossible events are skipped: they must change nothing."""
     begun = run()
     if after_a_crash:
-        begun = PartitionRun.after_a_crash(begun.decision, begun.evidence, begun.as_of)
+        begun.take_over(held=True)
     asked = False
     for event in story:
         before = replace(begun)

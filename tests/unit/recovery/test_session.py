@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.election import Leadership
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Decision
 from kafka_recovery.recovery.session import Session, Waiting
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, PAYMENTS, World
@@ -30,8 +31,9 @@ async def test_a_broker_that_is_in_sync_only_by_an_election_of_this_call_is_no_c
     run = session.begin(plan, plan.decisions)[ORDERS]
     run.held = True
 
-    outcome = session.online(plan.decisions[0], Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)))
+    outcome = session.online(plan.decisions[0], led(plan.decisions[0]))
 
+    assert outcome
     assert outcome.outcome is Outcome.RECOVERED
 
 
@@ -42,9 +44,15 @@ async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_t
     session.begin(plan, plan.decisions)[ORDERS].held = True
     made_anew = replace(plan.decisions[0], topic_id=TopicId("another"))
 
-    outcome = session.online(made_anew, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)))
+    outcome = session.online(made_anew, led(made_anew))
 
+    assert outcome
     assert code_of(outcome) == "AlreadyOnline"
+
+
+def led(decision: Decision) -> Leadership:
+    epoch, isr = LeaderEpoch(EPOCH + 1), (BrokerId(2),)
+    return Leadership(ORDERS, decision.topic_id, BrokerId(2), epoch, decision.assignment, isr, Offset(27))
 
 
 def code_of(outcome: PartitionOutcome) -> str | None:

@@ -14,6 +14,7 @@ from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Limits, Policy, TopicSelector
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery import rollout
 from kafka_recovery.recovery.supervision import Authority, Permission
 from kafka_recovery.recovery.wave import FRESH
 from unit.recovery.brokers import Crash
@@ -130,6 +131,29 @@ async def test_a_wave_that_is_prepared_when_the_run_is_suspended_gets_its_orders
 
     assert world.steps.calls.count("designate") == 2
     assert code(report, PAYMENTS) == "Suspended"
+    assert world.kafka.elected == [(ORDERS, 2)]
+    assert world.kept_its_promises()
+
+
+async def test_a_run_that_is_suspended_while_a_wave_waits_for_the_leaders_before_it_elects_no_more(
+    world: World, owners: Owners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last look at the second wave has grown old, so it waits; the owners speak before the first leader does."""
+    monkeypatch.setattr(rollout, "BATCH", 1)
+    owners.want(policy(Approval.AUTO, 2))
+    leads, answers = world.kafka.leads, [False]
+    world.kafka.leads = lambda id, broker: answers[-1] and leads(id, broker)  # type: ignore[method-assign]
+
+    def grow_old() -> None:
+        world.clock.advance(2 * FRESH)
+        world.clock.later(timedelta(seconds=1), owners.suspend)
+        world.clock.later(timedelta(seconds=2), lambda: answers.append(True))
+
+    world.after("designate", grow_old, nth=2)
+
+    report = await recover(world, owners)
+
+    assert (code(report), code(report, PAYMENTS)) == (None, "Suspended")
     assert world.kafka.elected == [(ORDERS, 2)]
     assert world.kept_its_promises()
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Sighting
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Sighting, Unseen
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
@@ -107,8 +107,8 @@ async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_se
     (digest,) = automatic.api.recovery()["status"]["begun"]["plans"]
     await forge(automatic.api, digest, finished=BEGUN)
 
-    async def shows_nothing(*arguments: object) -> Mapping[TopicPartition, Sighting]:
-        return {}
+    async def shows_nothing(partitions: Sequence[TopicPartition], *how: object) -> Mapping[TopicPartition, Sighting]:
+        return {id: Unseen(id, Reason("NotListed", "the answer is without it")) for id in partitions}
 
     monkeypatch.setattr(record_journal, "BLANK", 0.0)
     monkeypatch.setattr(automatic.world.kafka, "leaders", shows_nothing)

@@ -1,0 +1,25 @@
+"""The ports of one engine together: all that its steps read, change, write down and wait by."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kafka_recovery.recovery.approval_gate import ApprovalGate
+from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer
+from kafka_recovery.recovery.supervision import Permission
+from kafka_recovery.recovery.timing import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePorts:
+    """Built once, by the engine. `permission` reads at each call what the owners of the run allow."""
+
+    cluster: Cluster
+    election: Election
+    journal: Journal
+    gate: ApprovalGate
+    clock: Clock
+    observer: Observer
+    timing: Timing
+    permission: Callable[[], Awaitable[Permission]]
