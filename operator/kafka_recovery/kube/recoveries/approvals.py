@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
-from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -27,6 +25,7 @@ from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
@@ -77,10 +76,6 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
         return None
     said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
     return Reason("RefusedByApprover", f"{said}: the recovery ends")
-
-
-def _is_untried(outcome: PartitionOutcome | None) -> bool:
-    return outcome is None or (outcome.reason is not None and outcome.reason.code == APPROVAL_MISSING)
 
 
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
@@ -142,6 +137,7 @@ class KubeApprovals:
     _answers: dict[str, Reason | None] = field(default_factory=dict)
     _unused: str = ""
     """Whose approval is there and does nothing, and why."""
+    _tries: Tries = field(default_factory=Tries)
 
     def wake(self) -> None:
         """Somebody wrote something: read it."""
@@ -155,8 +151,9 @@ class KubeApprovals:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
 
-        None as well where nobody is needed, or not any more: for an election that is due by what is allowed now, such
-        as after a cool-down. The engine holds it by what it reads itself, and asks again for the rest.
+        None as well where nobody is needed, or not any more: for elections that are due by what is allowed now, such
+        as after a cool-down, or after a halt. The engine holds them by what it reads itself, and asks again for the
+        rest.
         """
         self.void = None
         self.progress.planned(plan, digest)
@@ -167,6 +164,10 @@ class KubeApprovals:
         while True:
             if heard.now.halted or self._is_no(heard.said):
                 return None
+            unasked = self._unasked(plan, heard.now)
+            due = self._tries.is_due(unasked)
+            if due and is_any_tried(unasked):
+                look.is_over(self.clock)
             doubt = await self._doubt(plan, heard.now.policy, look)
             if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
                 self.void = doubt
@@ -177,19 +178,19 @@ class KubeApprovals:
                     return said.approver
                 heard = await self._heard(shown)
                 continue
-            if doubt is None and self._is_any_due(plan, heard.now):
+            if doubt is None and due:
+                self._tries.begun(unasked)
                 self.supervision.goes_on()
                 return None
             self.progress.awaiting(self._why_unused(heard.held or self._why_asked(digest)))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
 
-    def _is_any_due(self, plan: Plan, now: Permission) -> bool:
-        """Whether an election wants nobody's yes that was not tried yet, or only lacked one when it was."""
-        return any(
-            not now.wants_approval(plan.elections[id]) and _is_untried(self.progress.outcomes.get(id))
-            for id in self.progress.open_partitions(plan.elections)
-        )
+    def _unasked(self, plan: Plan, now: Permission) -> Unasked:
+        """Elections without a leader yet that want nobody's yes by what is allowed now."""
+        elections = plan.elections
+        left = self.progress.open_partitions(elections)
+        return {id: self.progress.outcomes.get(id) for id in left if not now.wants_approval(elections[id])}
 
     async def _heard(self, shown: PlanNow, before: _Heard | None = None) -> _Heard:
         """What is allowed and said now; as it was `before`, while that is not old and nobody tells of a change."""
@@ -384,6 +385,10 @@ class _Look:
         left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
         self.good_until = clock.monotonic() + left
         self.expires_at = clock.now() + left + self._lasts
+
+    def is_over(self, clock: Clock) -> None:
+        """What it saw is not enough: look again before the plan is taken to hold."""
+        self.good_until = min(self.good_until, clock.monotonic())
 
     def was_good(self, clock: Clock, policy: Policy) -> None:
         """The plan was found to hold just now."""

@@ -95,13 +95,18 @@ class Progress:
 
     def enter(self, phase: Phase, reason: Reason) -> None:
         """A new phase, or another reason for the present one."""
-        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since:
+        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since and not self._is_asked_meanwhile(phase):
             self.metrics.took(Step.APPROVE, datetime.now(UTC) - self.awaiting_since)
             self.awaiting_since = None
         if (phase, reason) != (self.phase, self.reason):
             self.fresh = False
             self.phase, self.reason = phase, reason
             self.changed()
+
+    def _is_asked_meanwhile(self, phase: Phase) -> bool:
+        """Whether what is elected is only what nobody is asked about: a person still has to answer for the rest."""
+        asked = self.plan_shown is not None and self.plan_shown.needs_approval
+        return phase is Phase.ELECTING and asked and self.approval is None
 
     def ended(self, end: End, reason: Reason) -> None:
         """The recovery is over."""
