@@ -90,12 +90,14 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
     choice = None if over else _choice(plan, at_hand)
     facts = () if choice else tuple(_bad_leaders(plan, over=True))
+    found = costs(plan)
+    elected = _elected(plan, found, over=over)
     return Card(
         (*choice.stop, *choice.unasked) if choice else (),
-        (*facts, *_offline(plan, over=over), *told(plan.evidence), *_elected(plan, over=over), *_reasons_below(plan)),
+        (*facts, *_offline(plan, over=over), *told(plan.evidence), *elected, *_reasons_below(plan)),
         choice,
         len(offline),
-        tuple(_glances(plan, costs(plan))),
+        tuple(_glances(plan, found)),
         alike(offline),
         _if_planned(plan, over=over),
         _if_kafka(offline),
@@ -167,19 +169,19 @@ def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
         yield f"UNASKED: the policy asks nobody about the election of {named(ids)}. {at_hand.begins}{stop}"
 
 
-def in_brief(plan: Plan) -> Iterator[str]:
+def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:
     """Which leaders are bad, whom it elects, what is proven, and what may be lost: true whenever it is read."""
     yield from _bad_leaders(plan, over=True)
-    yield from _elected(plan)
+    yield from _elected(plan, found)
 
 
-def _elected(plan: Plan, *, over: bool = False) -> Iterator[str]:
+def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> Iterator[str]:
     """Whom it elects, what Kafka calls that, what is proven, and what may be lost."""
     elections = _elections(plan)
     yield from _elects(elections, over=over)
     yield from _left_alone(plan)
     if elections:
-        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, costs(plan))))
+        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found)))
 
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]

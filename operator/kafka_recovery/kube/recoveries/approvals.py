@@ -23,7 +23,7 @@ from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_asked, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
@@ -132,8 +132,10 @@ class KubeApprovals:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _unread: bool = True
     """Whether somebody wrote something since it was read last."""
-    _stands: tuple[PlanNow, ...] = ()
+    _stands: PlanNow | None = None
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
+    _told: PlanNow | None = None
+    """The plan that a person was asked about last."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
     _unused: str = ""
     """Whose approval is there and does nothing, and why."""
@@ -158,8 +160,7 @@ class KubeApprovals:
         self.void = None
         self.progress.planned(plan, digest)
         look = _Look(plan, self.clock)
-        known = self.progress.plan_shown
-        shown = known if known and known.digest == digest else plan_now(plan, digest)
+        shown = await self._shown(plan, digest)
         heard = await self._heard(shown)
         while True:
             if heard.now.halted or self._is_no(heard.said):
@@ -182,7 +183,8 @@ class KubeApprovals:
                 self._tries.begun(unasked)
                 self.supervision.goes_on()
                 return None
-            self.progress.awaiting(self._why_unused(heard.held or self._why_asked(digest)))
+            why = self._why_unused(heard.held or self._why_asked(digest))
+            self.progress.awaiting(why, await self._asked(plan, digest))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
 
@@ -215,17 +217,26 @@ class KubeApprovals:
         """
         if self.void:
             return self.void
-        if [each.digest for each in self._stands] != [digest]:
-            known = self.progress.plan_shown
-            shown = known if known and known.digest == digest else None
-            self._stands = (shown or plan_now(plan, digest),)
-        said, reason = await self._said(self._stands[0])
+        if self._stands is None or self._stands.digest != digest:
+            self._stands = await self._shown(plan, digest)
+        said, reason = await self._said(self._stands)
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)
             return reason
         if self.progress.plan_shown and self.progress.plan_shown.digest == digest:
             self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
         return said.approver
+
+    async def _shown(self, plan: Plan, digest: str) -> PlanNow:
+        """What the status shows of it, or would."""
+        known = self.progress.plan_shown
+        return known if known and known.digest == digest else await asyncio.to_thread(plan_now, plan, digest)
+
+    async def _asked(self, plan: Plan, digest: str) -> PlanNow:
+        """What the status shows of it while a person is asked."""
+        if self._told is None or self._told.digest != digest:
+            self._told = await asyncio.to_thread(plan_asked, plan, digest)
+        return self._told
 
     async def hear(self) -> Reason | None:
         """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""

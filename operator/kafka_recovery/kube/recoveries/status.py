@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -62,7 +62,8 @@ class PlanNow:
     """The plan that is executed or waits for its approval, until a look at the cluster makes it another one.
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
-    broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing.
+    broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
+    while a person is asked.
     """
 
     digest: str
@@ -153,7 +154,7 @@ class Known:
 
 
 def plan_now(plan: Plan, digest: str) -> PlanNow:
-    """What of a plan a person should see at a glance."""
+    """What of a plan a person should see at a glance; of 10,000 elections in a fraction of a second."""
     elected = plan.elections.values()
     losses = [decision.loss for decision in elected if decision.loss]
     order = list(LossClass)
@@ -171,9 +172,13 @@ def plan_now(plan: Plan, digest: str) -> PlanNow:
         elects=frozenset(plan.elections),
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
-        summary=" ".join(in_brief(plan)),
-        waiting=" ".join(in_place_of_electing(plan)),
+        summary=" ".join(in_brief(plan, found)),
     )
+
+
+def plan_asked(plan: Plan, digest: str) -> PlanNow:
+    """The same while a person is asked about it. That is work for a thread: all copies are weighed again."""
+    return replace(plan_now(plan, digest), needs_approval=True, waiting=" ".join(in_place_of_electing(plan)))
 
 
 def _is_declined(decision: Decision) -> bool:

@@ -21,7 +21,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold
-from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
+from kafka_recovery.kube.recoveries.status import Known, Phase, plan_asked, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
@@ -190,7 +190,8 @@ class Incidents:
 
     def tell(self, name: str, phase: Phase, reason: Reason, plan: Plan | None = None, **known: Any) -> None:
         """The status that the operator writes next."""
-        shown = plan_now(plan, digest(plan)) if plan else None
+        told = plan_asked if phase is Phase.AWAITING_APPROVAL else plan_now
+        shown = told(plan, digest(plan)) if plan else None
         total = len(plan.decisions) if plan else 0
         obj = self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]
         obj["status"] = status_of(Known(phase, reason, total, plan=shown, **known), 1, obj["status"], NOON)
