@@ -17,7 +17,7 @@ from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
 from kafka_recovery.decision.seen import state
-from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
+from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -54,12 +54,13 @@ class AtHand:
     """What whoever reads the card can type there. `approve`: the command that is next if nothing is waited for.
 
     `begins`: when the elections begin that the policy asks nobody about, as a sentence; `stop`: what stops them. Empty:
-    there is none.
+    there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
     """
 
     approve: str = ""
     begins: str = "They begin as soon as this plan is carried out."
     stop: str = ""
+    asked: str = ""
 
 
 NOTHING_AT_HAND = AtHand()
@@ -90,6 +91,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
     choice = None if over else _choice(plan, at_hand)
     facts = () if choice else tuple(_bad_leaders(plan, over=True))
+    plan = asked_about_all(plan) if at_hand.asked else plan
     found = costs(plan)
     elected = _elected(plan, found, over=over)
     return Card(
@@ -148,10 +150,12 @@ def _waited_for(plan: Plan) -> Choice:
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
+    unasked = tuple(_unasked(plan, at_hand))
+    plan = asked_about_all(plan) if at_hand.asked else plan
     elections, found = _elections(plan), _waited_for(plan)
     return replace(
         found,
-        unasked=tuple(_unasked(plan, at_hand)),
+        unasked=unasked,
         first=(*found.first, *before_consent(plan)),
         questions=(
             *found.questions,
@@ -165,8 +169,11 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
 def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
     """Elections that nobody is asked about, before a person waits for what they were asked."""
     if ids := [id for id, each in plan.elections.items() if not each.needs_approval]:
-        stop = f" To stop that: {at_hand.stop}" if at_hand.stop else ""
-        yield f"UNASKED: the policy asks nobody about the election of {named(ids)}. {at_hand.begins}{stop}"
+        word = "ASKED ALL THE SAME" if at_hand.asked else "UNASKED"
+        why = f"A person is asked now: {at_hand.asked}." if at_hand.asked else ""
+        stop = f"To stop that: {at_hand.stop}" if at_hand.stop else ""
+        told = f"{word}: the policy asks nobody about the election of {named(ids)}."
+        yield " ".join(filter(None, (told, why, at_hand.begins, stop)))
 
 
 def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:

@@ -134,8 +134,8 @@ class KubeApprovals:
     """Whether somebody wrote something since it was read last."""
     _stands: PlanNow | None = None
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
-    _told: PlanNow | None = None
-    """The plan that a person was asked about last."""
+    _told: tuple[tuple[str, bool], PlanNow] | None = None
+    """The plan that a person was asked about last, and whether about all of it."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
     _unused: str = ""
     """Whose approval is there and does nothing, and why."""
@@ -184,7 +184,7 @@ class KubeApprovals:
                 self.supervision.goes_on()
                 return None
             why = self._why_unused(heard.held or self._why_asked(digest))
-            self.progress.awaiting(why, await self._asked(plan, digest))
+            self.progress.awaiting(why, await self._asked(plan, digest, heard.now))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
 
@@ -232,11 +232,15 @@ class KubeApprovals:
         known = self.progress.plan_shown
         return known if known and known.digest == digest else await asyncio.to_thread(plan_now, plan, digest)
 
-    async def _asked(self, plan: Plan, digest: str) -> PlanNow:
+    async def _asked(self, plan: Plan, digest: str, now: Permission) -> PlanNow:
         """What the status shows of it while a person is asked."""
-        if self._told is None or self._told.digest != digest:
-            self._told = await asyncio.to_thread(plan_asked, plan, digest)
-        return self._told
+        because = self.supervision.asked_because(now)
+        asked = digest, bool(because)
+        if self._told is None or self._told[0] != asked:
+            self._told = asked, await asyncio.to_thread(plan_asked, plan, digest, because)
+        elif self._told[1].because not in ("", because):
+            self._told = asked, replace(self._told[1], because=because)
+        return self._told[1]
 
     async def hear(self) -> Reason | None:
         """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""

@@ -156,12 +156,14 @@ class Incidents:
         self.tell(name, Phase.AWAITING_APPROVAL, AWAITING, after, history=history.told(digest(after)))
         return after
 
-    def awaiting(self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None) -> Plan:
-        """A recovery whose plan is recorded and waits for somebody's word."""
+    def awaiting(
+        self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None, because: str = ""
+    ) -> Plan:
+        """A recovery whose plan is recorded and waits for somebody's word. `because`: why, whatever its policy says."""
         plan = self.plan(policy)
         uid = self.opened(name)
         self.record(name, uid, plan)
-        self.tell(name, Phase.AWAITING_APPROVAL, reason, plan)
+        self.tell(name, Phase.AWAITING_APPROVAL, reason, plan, because=because)
         return plan
 
     def plan(self, policy: Policy | None = None) -> Plan:
@@ -190,8 +192,10 @@ class Incidents:
 
     def tell(self, name: str, phase: Phase, reason: Reason, plan: Plan | None = None, **known: Any) -> None:
         """The status that the operator writes next."""
-        told = plan_asked if phase is Phase.AWAITING_APPROVAL else plan_now
-        shown = told(plan, digest(plan)) if plan else None
+        because = known.pop("because", "")
+        shown = plan_now(plan, digest(plan)) if plan else None
+        if plan and phase is Phase.AWAITING_APPROVAL:
+            shown = plan_asked(plan, digest(plan), because)
         total = len(plan.decisions) if plan else 0
         obj = self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]
         obj["status"] = status_of(Known(phase, reason, total, plan=shown, **known), 1, obj["status"], NOON)

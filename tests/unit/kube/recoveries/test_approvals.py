@@ -422,6 +422,65 @@ async def test_the_plan_that_was_shown_is_carried_out_when_the_cool_down_is_over
     assert not known.plan.needs_approval
 
 
+@pytest.mark.parametrize(
+    ("house", "caution", "because"),
+    [
+        (FULL, COOLS, COOLS.message),
+        (House(Authority.APPROVE), None, "authority is Approve, of the operator or of the WatchedCluster"),
+        (House(Authority.OBSERVE), None, None),
+    ],
+    ids=["cool-down", "authority", "observed"],
+)
+@taking_no_time
+async def test_whoever_is_asked_about_what_the_policy_asks_nobody_about_reads_why(
+    by_itself: Operated, house: House, caution: Reason | None, because: str | None
+) -> None:
+    by_itself.house, by_itself.state.cools = house, caution
+    going = await waiting(by_itself)
+    told = shown_in_status(going)
+
+    assert told.get("askedBecause") == because
+    if because:
+        assert "Nobody knows yet: start nothing, approve nothing" in told["waiting"]
+        assert "would elect broker 2 on 1 partition, if it is approved." in told["summary"]
+    by_itself.house, by_itself.state.cools = FULL, None
+    going.run.wake()
+    assert await going.end() is End.RECOVERED
+    told = shown_in_status(going)
+    assert ("askedBecause" in told, "the policy asks NOBODY about that" in told["summary"]) == (False, True)
+
+
+@taking_no_time
+async def test_whoever_is_asked_about_the_rest_after_a_failure_reads_that(by_itself: Operated) -> None:
+    by_itself.scope = (ORDERS, PAYMENTS)
+    by_itself.world.offline({3: 8, 4: 9}, PAYMENTS)
+    by_itself.api.change(POLICIES, "rules", rules=[BY_ITSELF], limits={"waveSizes": [1]})
+    by_itself.world.after("elect", lambda: by_itself.world.kafka.elect_uncleanly(ORDERS, 3))
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_itself.process())
+
+    why = "an election of this recovery did not verify: a person decides how to go on"
+    assert shown_in_status(going)["askedBecause"] == why
+
+
+@taking_no_time
+async def test_a_cool_down_that_begins_again_is_told_and_nothing_is_weighed_again(
+    by_itself: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    monkeypatch.delattr("kafka_recovery.kube.recoveries.approvals.plan_asked")
+    by_itself.state.cools = Reason("CoolingDown", "a third one has held another since")
+    await asyncio.sleep(2 * LOOK.total_seconds())
+
+    assert shown_in_status(going)["askedBecause"] == "a third one has held another since"
+
+
+def shown_in_status(going: Going) -> dict[str, Any]:
+    """What the status says of the plan."""
+    told: dict[str, Any] = status_of(going.run.progress.known(), 1, {}, NOON)["plan"]
+    return told
+
+
 @taking_no_time
 async def test_the_plan_that_was_shown_is_carried_out_when_the_operator_may_act_by_itself(by_itself: Operated) -> None:
     by_itself.house = House(Authority.APPROVE)
