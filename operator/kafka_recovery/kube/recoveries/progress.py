@@ -56,6 +56,8 @@ class Progress:
     decided_last: Plan | None = None
     approval: ApprovedBy | None = None
     ranked: RankedBy | None = None
+    noted: Callable[[Plan], None] = lambda plan: None
+    """Told each plan that is shown, or that an earlier process carried out."""
     end: End | None = None
     history: PlanHistory = field(default_factory=PlanHistory)
     news: list[Reason] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Progress:
             self._retire(Became.REPLACED)
             self.approval = None
             self.plan_shown = self._planned = plan_now(plan, digest)
+            self.noted(plan)
             differs = changes(self._before[1], plan) if self._before else ""
             self.history.shows(_told_of(self.plan_shown), self._before[0] if self._before else None, differs)
             self._forget_refusals(plan)
@@ -142,6 +145,7 @@ class Progress:
     def carried_out(self, plan: Plan, shown: PlanNow) -> None:
         """An earlier process carried it out: what it may have lost counts on."""
         self._begun[shown.digest] = shown
+        self.noted(plan)
         self.history.knows(replace(_told_of(shown), **self._how_it_went(plan)))
 
     def plan_void(self, why: Reason) -> None:

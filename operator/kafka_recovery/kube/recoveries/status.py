@@ -93,7 +93,7 @@ class ApprovedBy:
 
 @dataclass(frozen=True, slots=True)
 class RankedBy:
-    """The run of a FleetRanking whose leaders are designated, its manifest's checksum, and how many of them."""
+    """The run of a FleetRanking, its manifest's checksum, and how many elections have the leader that it chose."""
 
     run: str
     checksum: str
