@@ -107,9 +107,9 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     )
 
 
-def is_stopped(plan: Plan) -> bool:
-    """Whether it opens with why nobody may approve yet."""
-    return bool(_waited_for(plan).stop)
+def why_stopped(plan: Plan) -> tuple[str, ...]:
+    """Why nobody may approve it yet, and what to do first: that it opens with."""
+    return _waited_for(plan).stop
 
 
 def _if_planned(plan: Plan, *, over: bool) -> str | None:
