@@ -38,7 +38,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.record_journal import RecordJournal
-from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
+from kafka_recovery.kube.recoveries.status import Known, Phase, plan_asked, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
@@ -103,8 +103,7 @@ def of_ours(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def waiting_for(plan: Plan) -> Known:
-    shown = plan_now(plan, digest(plan))
-    return Known(Phase.AWAITING_APPROVAL, AWAITING, len(plan.decisions), plan=replace(shown, needs_approval=True))
+    return Known(Phase.AWAITING_APPROVAL, AWAITING, len(plan.decisions), plan=plan_asked(plan, digest(plan)))
 
 
 @pytest.fixture

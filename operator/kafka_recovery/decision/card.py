@@ -17,7 +17,7 @@ from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
 from kafka_recovery.decision.seen import state
-from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
+from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -54,12 +54,13 @@ class AtHand:
     """What whoever reads the card can type there. `approve`: the command that is next if nothing is waited for.
 
     `begins`: when the elections begin that the policy asks nobody about, as a sentence; `stop`: what stops them. Empty:
-    there is none.
+    there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
     """
 
     approve: str = ""
     begins: str = "They begin as soon as this plan is carried out."
     stop: str = ""
+    asked: str = ""
 
 
 NOTHING_AT_HAND = AtHand()
@@ -90,12 +91,15 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
     choice = None if over else _choice(plan, at_hand)
     facts = () if choice else tuple(_bad_leaders(plan, over=True))
+    plan = asked_about_all(plan) if at_hand.asked else plan
+    found = costs(plan)
+    elected = _elected(plan, found, over=over)
     return Card(
         (*choice.stop, *choice.unasked) if choice else (),
-        (*facts, *_offline(plan, over=over), *told(plan.evidence), *_elected(plan, over=over), *_reasons_below(plan)),
+        (*facts, *_offline(plan, over=over), *told(plan.evidence), *elected, *_reasons_below(plan)),
         choice,
         len(offline),
-        tuple(_glances(plan, costs(plan))),
+        tuple(_glances(plan, found)),
         alike(offline),
         _if_planned(plan, over=over),
         _if_kafka(offline),
@@ -103,9 +107,9 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     )
 
 
-def is_stopped(plan: Plan) -> bool:
-    """Whether it opens with why nobody may approve yet."""
-    return bool(_waited_for(plan).stop)
+def why_stopped(plan: Plan) -> tuple[str, ...]:
+    """Why nobody may approve it yet, and what to do first: that it opens with."""
+    return _waited_for(plan).stop
 
 
 def _if_planned(plan: Plan, *, over: bool) -> str | None:
@@ -146,10 +150,12 @@ def _waited_for(plan: Plan) -> Choice:
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
+    unasked = tuple(_unasked(plan, at_hand))
+    plan = asked_about_all(plan) if at_hand.asked else plan
     elections, found = _elections(plan), _waited_for(plan)
     return replace(
         found,
-        unasked=tuple(_unasked(plan, at_hand)),
+        unasked=unasked,
         first=(*found.first, *before_consent(plan)),
         questions=(
             *found.questions,
@@ -163,23 +169,26 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
 def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
     """Elections that nobody is asked about, before a person waits for what they were asked."""
     if ids := [id for id, each in plan.elections.items() if not each.needs_approval]:
-        stop = f" To stop that: {at_hand.stop}" if at_hand.stop else ""
-        yield f"UNASKED: the policy asks nobody about the election of {named(ids)}. {at_hand.begins}{stop}"
+        word = "ASKED ALL THE SAME" if at_hand.asked else "UNASKED"
+        why = f"A person is asked now: {at_hand.asked}." if at_hand.asked else ""
+        stop = f"To stop that: {at_hand.stop}" if at_hand.stop else ""
+        told = f"{word}: the policy asks nobody about the election of {named(ids)}."
+        yield " ".join(filter(None, (told, why, at_hand.begins, stop)))
 
 
-def in_brief(plan: Plan) -> Iterator[str]:
+def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:
     """Which leaders are bad, whom it elects, what is proven, and what may be lost: true whenever it is read."""
     yield from _bad_leaders(plan, over=True)
-    yield from _elected(plan)
+    yield from _elected(plan, found)
 
 
-def _elected(plan: Plan, *, over: bool = False) -> Iterator[str]:
+def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> Iterator[str]:
     """Whom it elects, what Kafka calls that, what is proven, and what may be lost."""
     elections = _elections(plan)
     yield from _elects(elections, over=over)
     yield from _left_alone(plan)
     if elections:
-        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, costs(plan))))
+        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found)))
 
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]

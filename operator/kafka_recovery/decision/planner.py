@@ -24,7 +24,7 @@ from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
-from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.policy import CandidateOrder, Policy
 from kafka_recovery.domain.quickly import made_quickly, uncollected
 from kafka_recovery.domain.reason import Reason
 
@@ -109,7 +109,7 @@ def _in_order(evidence: Evidence) -> Evidence:
 def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> Standing:
     """A leader that was named beats the order, but no guard; what a person says stands over a ranking."""
     partition = standing.partition
-    by_ranking = None if _knows_more(standing) else ranked.get(partition.id)
+    by_ranking = None if _knows_more(partition, standing.rule.candidate_order) else ranked.get(partition.id)
     leader = designated.get(partition.id)
     if leader is None and by_ranking and by_ranking.leader_epoch == partition.leader_epoch:
         leader = by_ranking.leader
@@ -126,9 +126,19 @@ def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> S
     return _refused(standing, reason)
 
 
-def _knows_more(standing: Standing) -> bool:
-    """Whether the rule's order saw what a fleet's ranking never reads: what the history proves of each candidate."""
-    return standing.partition.history is not None and standing.rule.candidate_order in BY_COST
+def _knows_more(partition: PartitionEvidence, order: CandidateOrder) -> bool:
+    """Whether a rule's order saw what a fleet's ranking never reads: what the history proves of each candidate."""
+    return partition.history is not None and order in BY_COST
+
+
+def open_to_ranking(plan: Plan) -> dict[TopicPartition, Ranked]:
+    """The elections of a plan whose leader a fleet's ranking may have named, and who that would be."""
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    return {
+        id: Ranked(each.leader, each.leader_epoch)
+        for id, each in plan.elections.items()
+        if each.leader is not None and not _knows_more(seen[id], each.candidate_order)
+    }
 
 
 def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason | None, *, by_person: bool) -> Reason:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
@@ -30,6 +30,7 @@ from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Repl
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval
 
 _APPROVE = "approve this plan"
 _COPIED = "first copy the directories that may hold more than the new leader, then "
@@ -64,6 +65,12 @@ class Choice:
         for question in self.questions:
             yield question.asked
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
+
+
+def asked_about_all(plan: Plan) -> Plan:
+    """The same where a person is asked about each election, whatever its rule says."""
+    elected = {id: replace(each, approval=Approval.MANUAL) for id, each in plan.elections.items()}
+    return replace(plan, decisions=tuple(elected.get(each.id, each) for each in plan.decisions))
 
 
 def elect_or_wait(plan: Plan) -> Choice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_recovery.decision.better_proofs import better_proofs
-from kafka_recovery.decision.card import card, is_stopped
+from kafka_recovery.decision.card import card, why_stopped
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -125,7 +125,7 @@ def test_a_leader_that_a_person_named_and_that_is_proven_the_best_is_not_stopped
     plan = decide(evidence(offline()), LONGEST, designated={ORDERS: BrokerId(3)})
 
     assert plan.decisions[0].is_worse_than_best
-    assert not is_stopped(plan)
+    assert not why_stopped(plan)
 
 
 def test_many_leaders_are_told_in_a_few_sentences() -> None:

@@ -31,6 +31,7 @@ from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import is_any_absent, report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
+from kafka_recovery.decision.card import why_stopped
 from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
@@ -222,10 +223,7 @@ async def carry_out(
             if known.plans or (isinstance(error, ClusterFault) and await room.journal.unfinished()):
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
-    unapproved = [
-        Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --plan {digest} --yes"))
-        for digest in _unapproved(report, asking.missing)
-    ]
+    unapproved = [_kept(site, room, digest) for digest in _unapproved(report, asking.missing)]
     plans = tuple(_carried_out(room, report))
     write_result(site.output, report_document(report, unapproved), report_table(report, plans))
     return conclude(site, report, unapproved, site.output is Output.TABLE and is_any_absent(plans, report))
@@ -251,11 +249,27 @@ def _carried_out(room: Room, report: Report) -> Iterator[Plan]:
 
 @dataclass(frozen=True, slots=True)
 class Unapproved:
-    """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
+    """A plan that waits for a person: its digest, the file it lies in, and the command that approves it.
+
+    `stop`: why nobody may approve it yet, and what to do first.
+    """
 
     digest: str
     file: Path | None
     command: str
+    stop: tuple[str, ...] = ()
+
+
+def _kept(site: Site, room: Room, digest: str) -> Unapproved:
+    """A plan of the journal. What nobody was asked about may be elected by now, and stops nobody any more."""
+    stop: tuple[str, ...] = ()
+    with suppress(InvalidDocument, OSError):
+        plan = room.journal.plan(digest)
+        unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
+        decisions = tuple(each for each in plan.decisions if each.id not in unasked)
+        seen = tuple(each for each in plan.evidence.partitions if each.id not in unasked)
+        stop = why_stopped(replace(plan, decisions=decisions, evidence=replace(plan.evidence, partitions=seen)))
+    return Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --plan {digest} --yes"), stop)
 
 
 def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> dict[str, object]:
@@ -279,7 +293,9 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved], named
         complain(f"some assignment orders are not restored yet. To try again: {site.command('undo')}")
     for plan in unapproved:
         complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
-        say(f"To approve exactly this plan: {plan.command}")
+        for sentence in plan.stop:
+            say(sentence)
+        say(f"{'If all else fails' if plan.stop else 'To approve exactly this plan'}: {plan.command}")
     return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
 
 
@@ -297,7 +313,8 @@ def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
 async def _execute_plan(site: Site, plan: Plan, file: Path, word: Word, policy_file: Path | None) -> ExitCode:
     found = digest(plan)
     _same_policy(plan, policy_file)
-    asked = Unapproved(found, file, site.command(f"execute {shlex.quote(str(file))} --plan {found} --yes"))
+    command = site.command(f"execute {shlex.quote(str(file))} --plan {found} --yes")
+    asked = Unapproved(found, file, command, why_stopped(plan))
     if word.plan not in (None, found):
         _tell_unapproved(site, asked)
         raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; --plan names {word.plan}, another plan")
@@ -316,7 +333,8 @@ def _refuse_unapproved(site: Site, plan: Plan, word: Word, what: str, asked: Una
     """Raise Refusal where a yes is needed and not given. It is asked for before any broker is."""
     if needs_approval(plan) and not word.yes:
         _tell_unapproved(site, asked)
-        raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. Once you have read it: {asked.command}")
+        first = f"{' '.join(asked.stop)} If all else fails" if asked.stop else "Once you have read it"
+        raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. {first}: {asked.command}")
 
 
 def _tell_unapproved(site: Site, plan: Unapproved) -> None:
@@ -333,7 +351,8 @@ async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None
         plan = room.journal.plan(named)
         _same_policy(plan, policy_file)
         command = site.command(f"execute --plan {named} --yes")
-        _refuse_unapproved(site, plan, word, f"plan {named}", Unapproved(named, room.journal.plan_file(named), command))
+        asked = Unapproved(named, room.journal.plan_file(named), command, why_stopped(plan))
+        _refuse_unapproved(site, plan, word, f"plan {named}", asked)
         return await carry_out(
             site, room, plan.policy, lambda _: word_for(named, word.yes), lambda engine: engine.execute(plan)
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.decision.card import AtHand, is_stopped
+from kafka_recovery.decision.card import AtHand, why_stopped
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
@@ -33,15 +33,20 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
         return Ask(("", _WAIT, *_observed(why, plan)), f"{raised}{no}")
     approve = _approve(session, incident)
-    if is_stopped(plan):
-        return Ask(("", _WAIT, _STOPPED), f"If all else fails: {approve}\n{no}")
-    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {approve}\n{no}")
+    passes = incident.plan and incident.plan.because and incident.state not in _FOR_GOOD
+    wait = _WAIT_ALL if passes else _WAIT
+    if why_stopped(plan):
+        return Ask(("", wait, _STOPPED), f"If all else fails: {approve}\n{no}")
+    return Ask(("", wait, _OTHERWISE), f"Approve: {approve}\n{no}")
 
 
 def at_hand(session: Session, incident: Incident) -> AtHand:
     """What may be typed about its plan at this moment."""
     may = incident.asks and not holds.bounds(session, incident)
     stop = "" if incident.finished else session.command(f"suspend {incident.name}")
+    if because := incident.plan.because if incident.plan and may else "":
+        lasts = incident.state in _FOR_GOOD
+        return AtHand(_approve(session, incident), "" if lasts else _ONCE_OVER, "" if lasts else stop, because)
     return AtHand(_approve(session, incident) if may else "", _BEGINS, stop)
 
 
@@ -50,8 +55,12 @@ def _approve(session: Session, incident: Incident) -> str:
     return session.command(f"approve {incident.name}{pinned}")
 
 
+_FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated", "LeadersRanked"})
+"""Why a person is asked to the end of a recovery, whatever the policy says."""
 _BEGINS = "With authority Automatic they begin at once; with Approve somebody is asked about them as well."
+_ONCE_OVER = "Once that holds no more, they begin without a yes."
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
+_WAIT_ALL = "Wait: nobody is elected until somebody approves, or no person is needed any more."
 _STOPPED = "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:"
 _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
 

@@ -34,10 +34,14 @@ SUSPENDED = "Suspended"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a status says about its plan: what a person approves."""
+    """What a status says about its plan: what a person approves.
+
+    `because`: why a person is asked about elections that the policy asks nobody about; empty: it decides.
+    """
 
     digest: str
     needs_approval: bool
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Incident:
         digest = plan.get("digest")
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             return None
-        return Shown(digest, bool(plan.get("needsApproval")))
+        return Shown(digest, bool(plan.get("needsApproval")), str(plan.get("askedBecause") or ""))
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """One of its conditions; empty if it is not there."""

@@ -18,7 +18,7 @@ from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, BrokerGlance, 
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
 from kafka_recovery.decision.seen import state
-from kafka_recovery.decision.waiting import Choice
+from kafka_recovery.decision.waiting import Choice, asked_about_all
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -71,7 +71,7 @@ def plan_table(
 
     `over`: nothing is elected by it any more, so what could be done before is left out.
     """
-    shown = plan.decisions[:rows]
+    shown = (asked_about_all(plan) if at_hand.asked else plan).decisions[:rows]
     hidden = len(plan.decisions) - len(shown)
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]

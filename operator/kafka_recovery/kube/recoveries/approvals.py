@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
-from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -25,8 +23,9 @@ from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_asked, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
@@ -77,10 +76,6 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
         return None
     said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
     return Reason("RefusedByApprover", f"{said}: the recovery ends")
-
-
-def _is_untried(outcome: PartitionOutcome | None) -> bool:
-    return outcome is None or (outcome.reason is not None and outcome.reason.code == APPROVAL_MISSING)
 
 
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
@@ -137,11 +132,14 @@ class KubeApprovals:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _unread: bool = True
     """Whether somebody wrote something since it was read last."""
-    _stands: tuple[PlanNow, ...] = ()
+    _stands: PlanNow | None = None
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
+    _told: tuple[tuple[str, bool], PlanNow] | None = None
+    """The plan that a person was asked about last, and whether about all of it."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
     _unused: str = ""
     """Whose approval is there and does nothing, and why."""
+    _tries: Tries = field(default_factory=Tries)
 
     def wake(self) -> None:
         """Somebody wrote something: read it."""
@@ -155,18 +153,22 @@ class KubeApprovals:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
 
-        None as well where nobody is needed, or not any more: for an election that is due by what is allowed now, such
-        as after a cool-down. The engine holds it by what it reads itself, and asks again for the rest.
+        None as well where nobody is needed, or not any more: for elections that are due by what is allowed now, such
+        as after a cool-down, or after a halt. The engine holds them by what it reads itself, and asks again for the
+        rest.
         """
         self.void = None
         self.progress.planned(plan, digest)
         look = _Look(plan, self.clock)
-        known = self.progress.plan_shown
-        shown = known if known and known.digest == digest else plan_now(plan, digest)
+        shown = await self._shown(plan, digest)
         heard = await self._heard(shown)
         while True:
             if heard.now.halted or self._is_no(heard.said):
                 return None
+            unasked = self._unasked(plan, heard.now)
+            due = self._tries.is_due(unasked)
+            if due and is_any_tried(unasked):
+                look.is_over(self.clock)
             doubt = await self._doubt(plan, heard.now.policy, look)
             if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
                 self.void = doubt
@@ -177,19 +179,20 @@ class KubeApprovals:
                     return said.approver
                 heard = await self._heard(shown)
                 continue
-            if doubt is None and self._is_any_due(plan, heard.now):
+            if doubt is None and due:
+                self._tries.begun(unasked)
                 self.supervision.goes_on()
                 return None
-            self.progress.awaiting(self._why_unused(heard.held or self._why_asked(digest)))
+            why = self._why_unused(heard.held or self._why_asked(digest))
+            self.progress.awaiting(why, await self._asked(plan, digest, heard.now))
             await self._a_while(look.good_until)
             heard = await self._heard(shown, heard)
 
-    def _is_any_due(self, plan: Plan, now: Permission) -> bool:
-        """Whether an election wants nobody's yes that was not tried yet, or only lacked one when it was."""
-        return any(
-            not now.wants_approval(plan.elections[id]) and _is_untried(self.progress.outcomes.get(id))
-            for id in self.progress.open_partitions(plan.elections)
-        )
+    def _unasked(self, plan: Plan, now: Permission) -> Unasked:
+        """Elections without a leader yet that want nobody's yes by what is allowed now."""
+        elections = plan.elections
+        left = self.progress.open_partitions(elections)
+        return {id: self.progress.outcomes.get(id) for id in left if not now.wants_approval(elections[id])}
 
     async def _heard(self, shown: PlanNow, before: _Heard | None = None) -> _Heard:
         """What is allowed and said now; as it was `before`, while that is not old and nobody tells of a change."""
@@ -214,17 +217,30 @@ class KubeApprovals:
         """
         if self.void:
             return self.void
-        if [each.digest for each in self._stands] != [digest]:
-            known = self.progress.plan_shown
-            shown = known if known and known.digest == digest else None
-            self._stands = (shown or plan_now(plan, digest),)
-        said, reason = await self._said(self._stands[0])
+        if self._stands is None or self._stands.digest != digest:
+            self._stands = await self._shown(plan, digest)
+        said, reason = await self._said(self._stands)
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)
             return reason
         if self.progress.plan_shown and self.progress.plan_shown.digest == digest:
             self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
         return said.approver
+
+    async def _shown(self, plan: Plan, digest: str) -> PlanNow:
+        """What the status shows of it, or would."""
+        known = self.progress.plan_shown
+        return known if known and known.digest == digest else await asyncio.to_thread(plan_now, plan, digest)
+
+    async def _asked(self, plan: Plan, digest: str, now: Permission) -> PlanNow:
+        """What the status shows of it while a person is asked."""
+        because = self.supervision.asked_because(now)
+        asked = digest, bool(because)
+        if self._told is None or self._told[0] != asked:
+            self._told = asked, await asyncio.to_thread(plan_asked, plan, digest, because)
+        elif self._told[1].because not in ("", because):
+            self._told = asked, replace(self._told[1], because=because)
+        return self._told[1]
 
     async def hear(self) -> Reason | None:
         """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""
@@ -384,6 +400,10 @@ class _Look:
         left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
         self.good_until = clock.monotonic() + left
         self.expires_at = clock.now() + left + self._lasts
+
+    def is_over(self, clock: Clock) -> None:
+        """What it saw is not enough: look again before the plan is taken to hold."""
+        self.good_until = min(self.good_until, clock.monotonic())
 
     def was_good(self, clock: Clock, policy: Policy) -> None:
         """The plan was found to hold just now."""

@@ -56,6 +56,8 @@ class Progress:
     decided_last: Plan | None = None
     approval: ApprovedBy | None = None
     ranked: RankedBy | None = None
+    noted: Callable[[Plan], None] = lambda plan: None
+    """Told each plan that is shown, or that an earlier process carried out."""
     end: End | None = None
     history: PlanHistory = field(default_factory=PlanHistory)
     news: list[Reason] = field(default_factory=list)
@@ -65,6 +67,8 @@ class Progress:
     """Whether this process has nothing to say yet that an earlier one may not have said better."""
     _before: tuple[str, Plan] | None = None
     """The plan that was shown before; what is another one now is told of the next."""
+    _planned: PlanNow | None = None
+    """The plan that is shown, as it is told while nobody is asked."""
     _wave_began: float | None = None
     _begun: dict[str, PlanNow] = field(default_factory=dict)
     _approvals: dict[str, ApprovedBy] = field(default_factory=dict)
@@ -95,13 +99,18 @@ class Progress:
 
     def enter(self, phase: Phase, reason: Reason) -> None:
         """A new phase, or another reason for the present one."""
-        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since:
+        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since and not self._is_asked_meanwhile(phase):
             self.metrics.took(Step.APPROVE, datetime.now(UTC) - self.awaiting_since)
             self.awaiting_since = None
         if (phase, reason) != (self.phase, self.reason):
             self.fresh = False
             self.phase, self.reason = phase, reason
             self.changed()
+
+    def _is_asked_meanwhile(self, phase: Phase) -> bool:
+        """Whether what is elected is only what nobody is asked about: a person still has to answer for the rest."""
+        asked = self.plan_shown is not None and self.plan_shown.needs_approval
+        return phase is Phase.ELECTING and asked and self.approval is None
 
     def ended(self, end: End, reason: Reason) -> None:
         """The recovery is over."""
@@ -124,7 +133,8 @@ class Progress:
             self._keep_begun()
             self._retire(Became.REPLACED)
             self.approval = None
-            self.plan_shown = plan_now(plan, digest)
+            self.plan_shown = self._planned = plan_now(plan, digest)
+            self.noted(plan)
             differs = changes(self._before[1], plan) if self._before else ""
             self.history.shows(_told_of(self.plan_shown), self._before[0] if self._before else None, differs)
             self._forget_refusals(plan)
@@ -132,9 +142,10 @@ class Progress:
         _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
         self.changed()
 
-    def carried_out(self, plan: Plan, digest: str) -> None:
+    def carried_out(self, plan: Plan, shown: PlanNow) -> None:
         """An earlier process carried it out: what it may have lost counts on."""
-        self._begun[digest] = shown = plan_now(plan, digest)
+        self._begun[shown.digest] = shown
+        self.noted(plan)
         self.history.knows(replace(_told_of(shown), **self._how_it_went(plan)))
 
     def plan_void(self, why: Reason) -> None:
@@ -145,7 +156,7 @@ class Progress:
             self.news.append(Reason(why.code, message))
         self._keep_begun()
         self._retire(Became.VOID, why.message)
-        self.plan, self.plan_shown, self.approval = None, None, None
+        self.plan = self.plan_shown = self._planned = self.approval = None
         self.enter(Phase.PLANNING, why)
 
     def _keep_begun(self) -> None:
@@ -178,11 +189,11 @@ class Progress:
         message = f"{elected} of {len(plan.elections)} leaders were elected by it"
         return {"became": Became.CARRIED_OUT if elected else Became.IN_VAIN, "message": message}
 
-    def awaiting(self, reason: Reason) -> None:
-        """Somebody has to say yes."""
+    def awaiting(self, reason: Reason, asked: PlanNow) -> None:
+        """Somebody has to say yes. `asked`: the plan that is shown, as it is told while that is so."""
         self.awaiting_since = self.awaiting_since or datetime.now(UTC)
-        if self.plan_shown and not self.plan_shown.needs_approval:
-            self.plan_shown = replace(self.plan_shown, needs_approval=True)
+        if asked is not self.plan_shown:
+            self.plan_shown = asked
             self.changed()
         self.enter(Phase.AWAITING_APPROVAL, reason)
 
@@ -203,9 +214,8 @@ class Progress:
         _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
         self._wave_began = time.monotonic()
         if self.plan_shown:
-            if self.plan and not self.approval:  # a cool-down that had a person asked may be over
-                needs = any(decision.needs_approval for decision in self.plan.elections.values())
-                self.plan_shown = replace(self.plan_shown, needs_approval=needs)
+            if self._planned and not self.approval:  # a cool-down that had a person asked may be over
+                self.plan_shown = self._planned
             self._begun[self.plan_shown.digest] = self.plan_shown
             if self.approval:
                 self._approvals[self.plan_shown.digest] = self.approval

@@ -7,8 +7,10 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_recovery.decision.planner import open_to_ranking
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Expected
@@ -51,6 +53,7 @@ class ReadsChoices(Protocol):
 class RankedLeaders:
     """Of one recovery. `ranked` is filled when its leaders are known, and stays as it is from then on.
 
+    It tells how many elections have the leader that the ranking named for them: not each of its words is heeded.
     The run that an earlier process took is kept to as long as the ranking knows it: a newer one would change a plan
     that somebody is reading.
     """
@@ -71,9 +74,29 @@ class RankedLeaders:
         self._cluster_id = recovery.cluster_id
         self._scope = frozenset(scope)
         self._ranked = ranked
+        self._designated = recovery.designated
         self._progress = progress
         progress.ranked = _told_before(recovery.status)
+        progress.noted = self.note
         self._run: Run | None = None
+        self._elected: dict[TopicPartition, Ranked] = {}
+        """By all plans, those whose leader the ranking may have named."""
+
+    def note(self, plan: Plan) -> None:
+        """A plan was made, or an earlier process carried it out."""
+        if self._ranking is None:
+            return
+        for decision in plan.decisions:
+            if decision.verdict is not Verdict.NOTHING:
+                self._elected.pop(decision.id, None)
+        self._elected |= {id: each for id, each in open_to_ranking(plan).items() if id not in self._designated}
+        self._tell()
+
+    def _tell(self) -> None:
+        """Until the run's choices are known, what an earlier process told holds."""
+        if self._run is not None:
+            heeded = sum(self._ranked.get(id) == each for id, each in self._elected.items())
+            self._progress.ranked = RankedBy(self._run.name, self._run.checksum or "", heeded)
 
     async def name_leaders(self, policy: Policy) -> Reason | None:
         """Know the leaders that were chosen; or why that can't be."""
@@ -106,7 +129,7 @@ class RankedLeaders:
         self._ranked.clear()
         self._ranked.update(ours)
         self._run = run
-        self._progress.ranked = RankedBy(run.name, run.checksum or "", len(ours))
+        self._tell()
 
     async def _find(self, name: str) -> Run:
         """The pinned one, else the last that succeeded. Raises _Unusable."""

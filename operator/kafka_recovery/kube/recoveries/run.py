@@ -28,7 +28,7 @@ from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
 from kafka_recovery.kube.recoveries.pauses import BREATH, LONGEST_HOLD, LONGEST_PAUSE, Pauses
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
-from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase, plan_now
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
@@ -226,7 +226,7 @@ class RecoveryRun:
             _LOG.warning("what an earlier plan may have lost can't be told any more: %s", damaged)
             return {}
         for digest, plan in ended.items():
-            self.progress.carried_out(plan, digest)
+            self.progress.carried_out(plan, await asyncio.to_thread(plan_now, plan, digest))
         return ended
 
     def _show(self, plan: Plan, digest: str) -> None:

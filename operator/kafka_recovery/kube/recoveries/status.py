@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from kafka_recovery.decision.card import in_brief, in_place_of_electing
 from kafka_recovery.decision.costs import BrokerCost, costs
+from kafka_recovery.decision.waiting import asked_about_all
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -62,7 +63,8 @@ class PlanNow:
     """The plan that is executed or waits for its approval, until a look at the cluster makes it another one.
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
-    broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing.
+    broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
+    while a person is asked. `because`: why one is asked about elections that the policy asks nobody about.
     """
 
     digest: str
@@ -77,6 +79,7 @@ class PlanNow:
     costs: tuple[BrokerCost, ...] = ()
     summary: str = ""
     waiting: str = ""
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class ApprovedBy:
 
 @dataclass(frozen=True, slots=True)
 class RankedBy:
-    """The run of a FleetRanking whose leaders are designated, its manifest's checksum, and how many of them."""
+    """The run of a FleetRanking, its manifest's checksum, and how many elections have the leader that it chose."""
 
     run: str
     checksum: str
@@ -153,7 +156,7 @@ class Known:
 
 
 def plan_now(plan: Plan, digest: str) -> PlanNow:
-    """What of a plan a person should see at a glance."""
+    """What of a plan a person should see at a glance; of 10,000 elections in a fraction of a second."""
     elected = plan.elections.values()
     losses = [decision.loss for decision in elected if decision.loss]
     order = list(LossClass)
@@ -171,9 +174,19 @@ def plan_now(plan: Plan, digest: str) -> PlanNow:
         elects=frozenset(plan.elections),
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
-        summary=" ".join(in_brief(plan)),
-        waiting=" ".join(in_place_of_electing(plan)),
+        summary=" ".join(in_brief(plan, found)),
     )
+
+
+def plan_asked(plan: Plan, digest: str, because: str = "") -> PlanNow:
+    """The same while a person is asked. That is work for a thread: all copies are weighed again.
+
+    `because`: why about all elections, whatever the policy says; empty: it decides.
+    """
+    because = "" if all(each.needs_approval for each in plan.elections.values()) else because
+    told = asked_about_all(plan) if because else plan
+    waiting = " ".join(in_place_of_electing(told))
+    return replace(plan_now(told, digest), needs_approval=True, waiting=waiting, because=because)
 
 
 def _is_declined(decision: Decision) -> bool:
@@ -274,9 +287,10 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
 
 
 def _waiting(known: Known) -> dict[str, str]:
-    """What is better than electing, while somebody is asked: once others lead, it would be bad advice."""
+    """Why a person is asked, and what is better than electing: once others lead, that would be bad advice."""
     asked = known.plan if known.phase is Phase.AWAITING_APPROVAL else None
-    return {"waiting": _cut(asked.waiting, LONGEST_ADVICE)} if asked and asked.waiting else {}
+    said = {"askedBecause": _cut(asked.because), "waiting": _cut(asked.waiting, LONGEST_ADVICE)} if asked else {}
+    return {word: told for word, told in said.items() if told}
 
 
 def _may_lose(cost: BrokerCost) -> dict[str, Any]:

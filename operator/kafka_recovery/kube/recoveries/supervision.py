@@ -11,6 +11,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
@@ -20,6 +21,8 @@ T = TypeVar("T")
 
 OVER = frozenset({"Deleted", "Aborted"})
 """Halts that end a recovery: its orders are restored, and that is all."""
+
+_BY_AUTHORITY = "authority is Approve, of the operator or of the WatchedCluster"
 
 
 class ClusterState(Protocol):
@@ -98,6 +101,12 @@ class KubeSupervision:
         """Nobody needs to say yes any more: others that wait for the same wait for this recovery now."""
         self._state.goes_first(self._uid)
 
+    def asked_because(self, now: Permission) -> str:
+        """Why a person is asked about all elections, whatever the policy says; empty: it decides."""
+        if now.authority is Authority.AUTOMATIC or (self.caution and self.caution.code == OBSERVE_ONLY):
+            return ""
+        return self.caution.message if self.caution else _BY_AUTHORITY
+
     def _until_told(self, halt: Reason) -> Permission:
         """What objects say that are watched: it holds until one of them changes."""
         halted = Permission(self._last, halt=halt)
@@ -168,7 +177,7 @@ class KubeSupervision:
         allowed = strictest(house.authority, cluster.authority)
         self.caution = None
         if allowed is Authority.OBSERVE:
-            self.caution = Reason("ObserveOnly", "authority is Observe: this shows what would be done, no more")
+            self.caution = Reason(OBSERVE_ONLY, "authority is Observe: this shows what would be done, no more")
             return allowed if self._begun() else Authority.APPROVE
         if allowed is Authority.AUTOMATIC:
             self.caution = self._state.cooling(self._uid, self._last.limits.cool_down) or self._doubt()

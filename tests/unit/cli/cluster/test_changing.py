@@ -167,6 +167,43 @@ def test_off_a_terminal_what_needs_no_approval_begins_and_the_log_says_so(
     assert (cluster.leader(orders), cluster.leader(payments)) == (2, None)
 
 
+@pytest.mark.parametrize("how", ["recover", "a file", "the journal"])
+def test_a_plan_that_opens_with_not_to_approve_it_ends_with_what_to_do_first(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path, how: str
+) -> None:
+    cluster.offline("orders-17", {2: 0})
+    path = tmp_path / "plan.json"
+    if how == "a file":
+        recovery("plan", "--all-offline-partitions", "--out", path)
+        named, refused = f"{path} --plan {digest_of(path)}", recovery("execute", path)
+    else:
+        recovered = recovery("recover", "--all-offline-partitions", "--output", "json")
+        named = f"--plan {json.loads(recovered.stdout)['unapproved'][0]['digest']}"
+        refused = recovered if how == "recover" else recovery("execute", *named.split())
+
+    *_, first, last = refused.stderr.replace(" If all else fails", "\nIf all else fails").splitlines()
+    assert refused.exit_code == 4
+    assert "DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-17." in first
+    assert first.endswith("can lead with its own disk, and plan again.")
+    assert last.startswith(f"If all else fails: kafka-recovery execute {named} --yes --bootstrap-server kafka-1:9092")
+    assert "To approve exactly this plan" not in refused.stderr
+    assert "Once you have read it" not in refused.stderr
+
+
+def test_that_a_plan_was_stopped_is_not_told_of_elections_that_were_held_unasked(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 0})
+    cluster.offline("payments-0", {2: 27, 3: 15})
+    policy = tmp_path / "mixed.yaml"
+    policy.write_text(MIXED)
+
+    done = recovery("recover", "--all-offline-partitions", "--policy", policy, "--output", "json")
+
+    assert json.loads(done.stdout)["unapproved"][0]["stop"] == []
+    assert done.stderr.splitlines()[-1].startswith("To approve exactly this plan: kafka-recovery execute --plan ")
+
+
 def test_a_plan_is_executed_under_the_policy_it_was_made_under(
     cluster: SmallCluster, recovery: Run, plan_file: Path, automatic: Path
 ) -> None:

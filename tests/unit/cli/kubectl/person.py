@@ -21,7 +21,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold
-from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
+from kafka_recovery.kube.recoveries.status import Known, Phase, plan_asked, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
@@ -156,12 +156,14 @@ class Incidents:
         self.tell(name, Phase.AWAITING_APPROVAL, AWAITING, after, history=history.told(digest(after)))
         return after
 
-    def awaiting(self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None) -> Plan:
-        """A recovery whose plan is recorded and waits for somebody's word."""
+    def awaiting(
+        self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None, because: str = ""
+    ) -> Plan:
+        """A recovery whose plan is recorded and waits for somebody's word. `because`: why, whatever its policy says."""
         plan = self.plan(policy)
         uid = self.opened(name)
         self.record(name, uid, plan)
-        self.tell(name, Phase.AWAITING_APPROVAL, reason, plan)
+        self.tell(name, Phase.AWAITING_APPROVAL, reason, plan, because=because)
         return plan
 
     def plan(self, policy: Policy | None = None) -> Plan:
@@ -190,7 +192,10 @@ class Incidents:
 
     def tell(self, name: str, phase: Phase, reason: Reason, plan: Plan | None = None, **known: Any) -> None:
         """The status that the operator writes next."""
+        because = known.pop("because", "")
         shown = plan_now(plan, digest(plan)) if plan else None
+        if plan and phase is Phase.AWAITING_APPROVAL:
+            shown = plan_asked(plan, digest(plan), because)
         total = len(plan.decisions) if plan else 0
         obj = self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]
         obj["status"] = status_of(Known(phase, reason, total, plan=shown, **known), 1, obj["status"], NOON)

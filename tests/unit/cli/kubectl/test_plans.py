@@ -120,6 +120,39 @@ def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_t
     assert "To stop that: kubectl kafka-recovery suspend prod-1" in shown
 
 
+def test_a_cool_down_is_told_with_what_follows_where_the_policy_would_ask_nobody(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    cools = Reason("CoolingDown", "another recovery held an automatic election; until 12:10 a person says yes")
+    by_itself = Policy((Rule("all", approval=Approval.AUTO),))
+    plan = incidents.awaiting(reason=cools, policy=by_itself, because=cools.message)
+    incidents.cluster(authority="Automatic")
+    approve = f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
+
+    for told in (plugin("plan", "prod-1").stdout, plugin("status", "prod-1").stdout):
+        shown = one_line(told)
+        assert (
+            "ASKED ALL THE SAME: the policy asks nobody about the election of orders-17. A person is asked now: "
+            f"{cools.message}. Once that holds no more, they begin without a yes. To stop that: kubectl kafka-recovery "
+            "suspend prod-1"
+        ) in shown
+        assert f"NEXT, IF YOU APPROVE: {approve}" in shown
+    shown = one_line(plugin("plan", "prod-1").stdout)
+    assert "Wait: nobody is elected until somebody approves, or no person is needed any more." in shown
+
+
+def test_after_a_failure_nothing_is_said_to_begin_without_a_yes(incidents: Incidents, plugin: Plugin) -> None:
+    failed = Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+    by_itself = Policy((Rule("all", approval=Approval.AUTO),))
+    incidents.awaiting(reason=failed, policy=by_itself, because=failed.message)
+    incidents.cluster(authority="Automatic")
+
+    shown = one_line(plugin("plan", "prod-1").stdout)
+
+    assert f"A person is asked now: {failed.message}. 1 partition has no leader" in shown
+    assert "Wait: what needs approval is not elected until somebody approves" in shown
+
+
 @pytest.mark.parametrize("whose", ["cluster", "operator"])
 def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: Plugin, whose: str) -> None:
     incidents.cluster(authority="Observe" if whose == "cluster" else "Approve")

@@ -196,11 +196,11 @@ def at_hand(plan: Plan) -> AtHand:
     )
 
 
-def as_shown(plan: Plan, *, over: bool = False) -> str:
+def as_shown(plan: Plan, hand: AtHand | None = None, *, over: bool = False) -> str:
     """On a terminal, without what differs from machine to machine."""
     console = Console(width=WIDTH, markup=False, highlight=False, emoji=False, color_system=None)
     with console.capture() as captured:
-        console.print(plan_table(plan, 8, at_hand(plan), over=over), crop=False)
+        console.print(plan_table(plan, 8, hand or at_hand(plan), over=over), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 

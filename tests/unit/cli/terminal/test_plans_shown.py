@@ -11,6 +11,7 @@ import pytest
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.formats.documents import digest
 from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, at_hand, file_of, the_last_member_is_dead
 
 FIRST_SCREEN = 24
@@ -139,6 +140,26 @@ def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stop
     assert "would elect broker 2 on 3 partitions: on 1 if it is approved; the policy asks NOBODY about the" in shown
     assert "IF NOBODY APPROVES: 1 partition waits; what is UNASKED is elected all the same." in shown
     assert "UNASKED" not in as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"](), over=True)
+
+
+def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_card_says_so_and_why() -> None:
+    plan = INCIDENTS["the_only_copy_is_empty"]()
+    unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
+    asks = replace(at_hand(unasked), asked="authority is Approve", begins="Then they begin.")
+    lines = as_shown(unasked, asks).splitlines()
+    shown = " ".join(" ".join(lines).split())
+
+    assert lines[1].startswith("DO NOT APPROVE. Broker 3 is EMPTY: it holds no record of orders-0, orders-1.")
+    assert (
+        "ASKED ALL THE SAME: the policy asks nobody about the election of orders-0, orders-1. A person is asked now: "
+        "authority is Approve. Then they begin. To stop that: kubectl kafka-recovery suspend prod-1 2 partitions have"
+    ) in shown
+    assert "This plan would elect broker 3 on 2 partitions, if it is approved." in shown
+    assert "IF NOBODY APPROVES: this plan changes nothing." in shown
+    assert f"IF ALL ELSE FAILS: {asks.approve}" in shown
+    assert "Deletes if you approve" in shown
+    assert re.search(r"^orders-0 +Elect .* needed +", "\n".join(lines), re.MULTILINE)
+    assert f"Digest: {digest(unasked)}" in shown, "what is approved is the plan as it was made"
 
 
 @pytest.mark.parametrize("incident", INCIDENTS)

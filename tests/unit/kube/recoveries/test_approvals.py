@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_recovery.cluster.metadata_log.reader import READING
+from kafka_recovery.decision.card import in_place_of_electing
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -204,6 +207,26 @@ async def test_an_author_who_can_not_be_answered_at_once_is_answered_soon_afterw
     assert tries == ["old", "old"]
 
 
+async def test_what_may_be_better_than_electing_is_weighed_beside_the_event_loop(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 10,000 elections it takes most of a second, in which the operator would watch no Kafka."""
+    weighed_by: list[threading.Thread] = []
+
+    def noted(plan: Plan) -> Iterator[str]:
+        weighed_by.append(threading.current_thread())
+        return in_place_of_electing(plan)
+
+    monkeypatch.setattr("kafka_recovery.kube.recoveries.status.in_place_of_electing", noted)
+    question = await asked(operated)
+    known = question.approvals.progress.known()
+    question.task.cancel()
+
+    assert status_of(known, 1, {}, NOON)["plan"]["waiting"]
+    assert len(weighed_by) == 1
+    assert weighed_by[0] is not threading.main_thread()
+
+
 @pytest.mark.parametrize("trouble", ["approvals can't be read", "who writes them is not checked"])
 @taking_no_time
 async def test_a_yes_that_can_not_be_acted_on_yet_is_read_again_though_nobody_tells(
@@ -345,18 +368,8 @@ async def test_who_is_halted_is_not_asked_any_longer(operated: Operated, kind: A
     assert (await question.after(1), question.approvals.void) == (None, None)
 
 
-@pytest.mark.parametrize(
-    "tried",
-    [
-        PartitionOutcome(ORDERS, Outcome.RECOVERED),
-        PartitionOutcome(ORDERS, Outcome.REFUSED, Reason("CandidateChanged", "it is another one now")),
-    ],
-    ids=["which are elected", "which are refused"],
-)
 @taking_no_time
-async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(
-    operated: Operated, tried: PartitionOutcome
-) -> None:
+async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(operated: Operated) -> None:
     operated.world.offline({3: 8, 4: 9}, PAYMENTS)
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
@@ -364,7 +377,7 @@ async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_n
     now = await operated.supervision().permission()
     first = Asked(operated, await operated.world.plan(now.policy))
     without_anybody = await first.after(1)
-    first.approvals.progress.concluded(tried)
+    first.approvals.progress.concluded(PartitionOutcome(ORDERS, Outcome.RECOVERED))
     first.task = asyncio.ensure_future(first.approvals.granted(first.plan, first.digest))
     waiting = await first.after(60)
     operated.api.approve(first.digest)
@@ -407,6 +420,65 @@ async def test_the_plan_that_was_shown_is_carried_out_when_the_cool_down_is_over
     assert (going.digest, known.approval, by_itself.automatic) == (shown, None, 1)
     assert known.plan
     assert not known.plan.needs_approval
+
+
+@pytest.mark.parametrize(
+    ("house", "caution", "because"),
+    [
+        (FULL, COOLS, COOLS.message),
+        (House(Authority.APPROVE), None, "authority is Approve, of the operator or of the WatchedCluster"),
+        (House(Authority.OBSERVE), None, None),
+    ],
+    ids=["cool-down", "authority", "observed"],
+)
+@taking_no_time
+async def test_whoever_is_asked_about_what_the_policy_asks_nobody_about_reads_why(
+    by_itself: Operated, house: House, caution: Reason | None, because: str | None
+) -> None:
+    by_itself.house, by_itself.state.cools = house, caution
+    going = await waiting(by_itself)
+    told = shown_in_status(going)
+
+    assert told.get("askedBecause") == because
+    if because:
+        assert "Nobody knows yet: start nothing, approve nothing" in told["waiting"]
+        assert "would elect broker 2 on 1 partition, if it is approved." in told["summary"]
+    by_itself.house, by_itself.state.cools = FULL, None
+    going.run.wake()
+    assert await going.end() is End.RECOVERED
+    told = shown_in_status(going)
+    assert ("askedBecause" in told, "the policy asks NOBODY about that" in told["summary"]) == (False, True)
+
+
+@taking_no_time
+async def test_whoever_is_asked_about_the_rest_after_a_failure_reads_that(by_itself: Operated) -> None:
+    by_itself.scope = (ORDERS, PAYMENTS)
+    by_itself.world.offline({3: 8, 4: 9}, PAYMENTS)
+    by_itself.api.change(POLICIES, "rules", rules=[BY_ITSELF], limits={"waveSizes": [1]})
+    by_itself.world.after("elect", lambda: by_itself.world.kafka.elect_uncleanly(ORDERS, 3))
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_itself.process())
+
+    why = "an election of this recovery did not verify: a person decides how to go on"
+    assert shown_in_status(going)["askedBecause"] == why
+
+
+@taking_no_time
+async def test_a_cool_down_that_begins_again_is_told_and_nothing_is_weighed_again(
+    by_itself: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_itself.state.cools = COOLS
+    going = await waiting(by_itself)
+    monkeypatch.delattr("kafka_recovery.kube.recoveries.approvals.plan_asked")
+    by_itself.state.cools = Reason("CoolingDown", "a third one has held another since")
+    await asyncio.sleep(2 * LOOK.total_seconds())
+
+    assert shown_in_status(going)["askedBecause"] == "a third one has held another since"
+
+
+def shown_in_status(going: Going) -> dict[str, Any]:
+    """What the status says of the plan."""
+    told: dict[str, Any] = status_of(going.run.progress.known(), 1, {}, NOON)["plan"]
+    return told
 
 
 @taking_no_time

@@ -423,6 +423,26 @@ async def test_while_nobody_mends_a_journal_it_is_listed_now_and_then_and_nothin
     await office.all.stop()
 
 
+def plan_was_read(automatic: Operated) -> bool:
+    return any(path.endswith("-plan") for path in automatic.api.reads)
+
+
+@taking_no_time
+async def test_a_finalizer_that_was_changed_in_vain_has_a_journal_looked_at_once(automatic: Operated) -> None:
+    office = await stalls(automatic, torn_out)
+    automatic.api.recovery()["metadata"]["finalizers"].append("example.com/theirs")
+    office.see()
+    automatic.api.reads.clear()
+    await asyncio.sleep(LOOK.total_seconds())
+    tried = plan_was_read(automatic)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+    automatic.api.reads.clear()
+    await asyncio.sleep((SHORTEST_BACKSTOP - GONE_WITHIN - LOOK).total_seconds())
+
+    assert (tried, plan_was_read(automatic)) == (True, False)
+    await office.all.stop()
+
+
 @WRONG
 @taking_no_time
 async def test_what_a_person_mended_in_a_journal_is_found_within_minutes_though_nobody_tells(

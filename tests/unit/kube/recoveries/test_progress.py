@@ -19,7 +19,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
-from kafka_recovery.kube.recoveries.status import Phase
+from kafka_recovery.kube.recoveries.status import Phase, plan_asked
 from unit.decision.incident import ORDERS, evidence, log, partition
 from unit.kube.recoveries.standings import BY
 
@@ -123,10 +123,11 @@ def test_each_turn_is_told(seen: Seen, act: Any) -> None:
 
 def test_that_a_plan_is_still_waited_for_is_no_change(seen: Seen) -> None:
     seen.progress.planned(PLAN, DIGEST)
-    seen.progress.awaiting(WHY)
+    asked = plan_asked(PLAN, DIGEST)
+    seen.progress.awaiting(WHY, asked)
     seen.told()
 
-    seen.progress.awaiting(WHY)
+    seen.progress.awaiting(WHY, asked)
     assert seen.told() == 0
 
 

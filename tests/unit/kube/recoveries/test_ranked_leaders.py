@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import pytest
 
+from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked as Chosen
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from kafka_recovery.domain.policy import Limits, Policy
+from kafka_recovery.domain.policy import CandidateOrder, Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
 from kafka_recovery.kube.fleet.prefixes import Prefixes
@@ -23,6 +25,7 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, may_pass, who_named
 from kafka_recovery.kube.recoveries.status import RankedBy
 from kafka_recovery.kube.resources.kinds import RANKINGS, PartitionRecovery, read_recovery
+from unit.decision.incident import evidence, history, log, partition, policy, step
 from unit.fleet.rankings import Ranked, run_in
 from unit.kube.fleet.asked import run_of
 from unit.kube.our_objects import inhabited
@@ -33,6 +36,9 @@ DIGEST = digest_of_canonical(canonical(POLICY))
 OTHER_POLICY = Policy(limits=Limits(partitions=7))
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 TOLD = {"run": "nightly-1", "checksum": "cd" * 32, "leaders": 2}
+COPIES = {1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5, (0, 0), (3, 2))}
+PROVEN = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+"""Broker 3 left the ISR last, and its copy is intact."""
 ROWS = [Ranked("orders", 0, [3], leader_epoch=5), Ranked("payments", 0, [2], leader_epoch=8)]
 
 
@@ -84,7 +90,37 @@ async def test_what_was_chosen_is_known_with_the_outage_it_is_for(world: World) 
         ORDERS: Chosen(BrokerId(3), LeaderEpoch(5)),
         PAYMENTS: Chosen(BrokerId(2), LeaderEpoch(8)),
     }
-    assert world.progress.ranked == RankedBy("nightly-1", checksum_of(world), 2)
+    assert world.progress.ranked == RankedBy("nightly-1", checksum_of(world), 0), "no plan was made yet"
+
+
+@pytest.mark.parametrize(
+    ("order", "known", "heeded"),
+    [
+        (CandidateOrder.LEAST_LOSS, PROVEN, 0),
+        (CandidateOrder.LEAST_LOSS, None, 1),
+        (CandidateOrder.EPOCH_FIRST, PROVEN, 1),
+    ],
+    ids=["the plan goes by proofs", "nobody watched", "the order asks for no proof"],
+)
+async def test_only_leaders_that_a_plan_took_from_the_ranking_are_counted(
+    world: World, order: CandidateOrder, known: PartitionHistory | None, heeded: int
+) -> None:
+    """Payments has another outage by now than the one that was ranked."""
+    leaders = world.process()
+    await leaders.name_leaders(POLICY)
+    seen = evidence(partition(COPIES, history=known), partition(COPIES, id=PAYMENTS, history=known))
+    leaders.note(decide(seen, policy(candidate_order=order), ranked=world.ranked))
+
+    assert world.progress.ranked.leaders == heeded
+
+
+async def test_a_leader_that_a_person_named_is_not_the_ranking_s(world: World) -> None:
+    world.recovery = replace(world.recovery, designated={ORDERS: BrokerId(3)})
+    leaders = world.process()
+    await leaders.name_leaders(POLICY)
+    leaders.note(decide(evidence(partition(COPIES)), policy(), designated=world.recovery.designated))
+
+    assert world.progress.ranked.leaders == 0
 
 
 async def test_only_partitions_of_the_recovery_count(world: World) -> None:
@@ -93,7 +129,6 @@ async def test_only_partitions_of_the_recovery_count(world: World) -> None:
 
     assert await world.why_not() is None
     assert world.ranked.keys() == {ORDERS, PAYMENTS}
-    assert world.progress.ranked.leaders == 2
 
 
 async def test_results_are_read_once(world: World) -> None:

@@ -80,6 +80,7 @@ async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_p
     waiting = await office.until("LeadersRanked")
     office.api.approve(waiting["plan"]["digest"])
     office.all.approval_seen(("kafka", NAME))
-    await office.until("Recovered")
+    status = await office.until("Recovered")
 
     assert office.world.kafka.partitions[ORDERS].leader == BEST
+    assert status["ranking"]["leaders"] == 0

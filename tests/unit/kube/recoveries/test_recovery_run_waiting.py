@@ -22,6 +22,7 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, unowned
 from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
+from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 from unit.virtual import taking_no_time
 
@@ -223,6 +224,31 @@ async def test_who_is_held_finds_also_what_nobody_told_of(automatic: Operated) -
     automatic.api.change(RECOVERIES, NAME, suspend=False)
 
     assert await going.end(within=(LONGEST_BACKSTOP + 2 * LOOK).total_seconds()) is End.RECOVERED
+
+
+@taking_no_time
+async def test_what_held_it_before_does_not_leave_orders_altered_that_a_later_try_could_not_put_back(
+    automatic: Operated,
+) -> None:
+    cut_off(automatic)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+
+    def everything_fails() -> None:
+        cut_off(automatic)
+        automatic.api.unread = "recoveryrecords"
+        automatic.world.kafka.restore_fates = [Fate.LOST] * 12
+
+    automatic.world.before("restore", everything_fails)
+    automatic.state.alone = None
+    going.run.stir()
+    await going.until(Phase.STUCK)
+    altered = automatic.world.unrestored()
+    automatic.api.unread = None
+    automatic.world.kafka.restore_fates.clear()
+    await asyncio.sleep(60)
+
+    assert (altered, automatic.world.unrestored()) == ([ORDERS], [])
+    assert going.run.progress.end is End.RECOVERED
 
 
 @taking_no_time

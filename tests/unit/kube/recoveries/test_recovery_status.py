@@ -16,7 +16,7 @@ from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
-from kafka_recovery.kube.recoveries.status import FIRST, Known, Phase, plan_now, status_of, untaken
+from kafka_recovery.kube.recoveries.status import FIRST, Known, Phase, plan_asked, plan_now, status_of, untaken
 from testbed.kstatus import Kstatus, kstatus
 from unit.decision.incident import evidence, log, partition, policy
 from unit.kube.kubernetes_in_memory import NOON
@@ -227,7 +227,7 @@ def awaited() -> Known:
         evidence(partition({1: None, 2: log(20), 3: log(27)})),
         policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
     )
-    return Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64))
+    return Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_asked(plan, "d" * 64))
 
 
 def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
@@ -243,7 +243,7 @@ def test_whoever_is_asked_about_an_empty_leader_reads_first_not_to_approve() -> 
         policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
     )
 
-    told = plan_now(plan, "d" * 64).waiting
+    told = plan_asked(plan, "d" * 64).waiting
 
     assert told.startswith("DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-0. Once it leads, every")
 
