@@ -65,7 +65,8 @@ class Session:
     `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
     and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute.
     `open`: what each plan elected that is not finished. `left_behind`: by earlier runs, whatever becomes of those
-    partitions now. `failed`: an election that did not verify, which stops all further ones.
+    partitions now. `kept_off`: partitions that are not this call's to elect, and why. `failed`: an election that did
+    not verify, which stops all further ones.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -80,6 +81,7 @@ class Session:
         self.postponed: set[TopicPartition] = set()
         self.open: dict[str, tuple[TopicPartition, ...]] = {}
         self.left_behind = LeftBehind({})
+        self.kept_off: Mapping[TopicPartition, Reason] = {}
         self.failed: Reason | None = None
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
@@ -149,9 +151,10 @@ class Session:
         """Whether this call held an election of it, or may have."""
         return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
-    def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Refuse those of these in which an earlier run may have left its order; returns them."""
-        reasons = self.left_behind.reasons(partitions)
+    def keep_off(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Refuse those of these that are not this call's, or in which an earlier run may have left its order."""
+        others = {id: self.kept_off[id] for id in partitions if id in self.kept_off}
+        reasons = others | self.left_behind.reasons(partitions)
         for id, reason in reasons.items():
             self.refuse(id, reason)
         return set(reasons)
