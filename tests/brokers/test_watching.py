@@ -20,6 +20,7 @@ from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.room import NOTHING, Used
 from kafka_recovery.kube.watching.watch import OFTEN
 from kafka_recovery.kube.watching.watcher import Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
@@ -45,6 +46,9 @@ class Desk:
 
     def policy(self) -> Policy | None:
         return AT_ONCE
+
+    def used(self) -> Used:
+        return NOTHING
 
     def open(self) -> Mapping[TopicPartition, str]:
         return {}

@@ -149,6 +149,7 @@ class Operator:
             stirred=lambda cluster: self._recoveries.stir(cluster),  # noqa: PLW0108 - it is made below
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108
+            used=lambda cluster: self._recoveries.used(cluster),  # noqa: PLW0108
             at_work=lambda cluster: self._recoveries.at_work(cluster),  # noqa: PLW0108
             is_restored=lambda recovery: self._recoveries.is_restored(recovery),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),

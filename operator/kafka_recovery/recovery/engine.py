@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 
 from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import Designated, Ranking, decide
@@ -42,6 +43,8 @@ from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import LeftBehind, Session
 from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
 from kafka_recovery.recovery.timing import Timing
+
+NOWHERE: Mapping[TopicPartition, Reason] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,20 +174,22 @@ class Engine:
             await execution.conclude_changed(plan, again)
         return session.report()
 
-    async def resume(self) -> Report:
+    async def resume(self, kept_off: Mapping[TopicPartition, Reason] = NOWHERE) -> Report:
         """Go on with every unfinished run: what leads is verified, what does not is elected if its approval stands.
 
-        Nobody is asked, and what the journal says of approvals counts for nothing.
+        Nobody is asked, and what the journal says of approvals counts for nothing. `kept_off`: partitions in which
+        nobody is elected, and why; orders that were altered there are put back all the same.
         """
-        return await self._take_over_all(go_on=True)
+        return await self._take_over_all(kept_off, go_on=True)
 
     async def undo(self) -> Report:
         """Restore every assignment order that is still one of ours. Leaders stay: an election has no undo."""
-        return await self._take_over_all(go_on=False)
+        return await self._take_over_all(NOWHERE, go_on=False)
 
-    async def _take_over_all(self, *, go_on: bool) -> Report:
+    async def _take_over_all(self, kept_off: Mapping[TopicPartition, Reason], *, go_on: bool) -> Report:
         """What was left by runs that can't be read is told, and nobody is elected there."""
         execution, session = self._begin()
+        session.kept_off = kept_off
         entries = await self._unfinished()
         session.left_behind = LeftBehind.by(entries)
         for id, reason in session.left_behind.at.items():

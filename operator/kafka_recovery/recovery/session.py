@@ -60,7 +60,8 @@ class Session:
     `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
     and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute.
     `open`: what each plan elected that is not finished. `left_behind`: by earlier runs, whatever becomes of those
-    partitions now. `failed`: an election that did not verify, which stops all further ones.
+    partitions now. `kept_off`: partitions that are not this call's to elect, and why. `failed`: an election that did
+    not verify, which stops all further ones.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -75,6 +76,7 @@ class Session:
         self.postponed: set[TopicPartition] = set()
         self.open: dict[str, tuple[TopicPartition, ...]] = {}
         self.left_behind = LeftBehind({})
+        self.kept_off: Mapping[TopicPartition, Reason] = {}
         self.failed: Reason | None = None
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
@@ -141,8 +143,9 @@ class Session:
         return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
     def keep_off(self, elected: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Decision]:
-        """Refuse those of these in which an earlier run may have left its order; returns the others."""
-        reasons = self.left_behind.reasons(elected)
+        """Refuse those that are not this call's, or in which an earlier run may have left its order; returns the others."""
+        others = {id: self.kept_off[id] for id in elected if id in self.kept_off}
+        reasons = others | self.left_behind.reasons(elected)
         for id, reason in reasons.items():
             self.refuse(id, reason)
         return {id: decision for id, decision in elected.items() if id not in reasons}

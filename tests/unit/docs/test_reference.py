@@ -60,6 +60,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         ),
     ),
     ((Place.WAITING,), ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py")),
+    ((Place.WAITING, Place.PARTITION_RECOVERY), ("kube/watching/room.py",)),
     (
         (Place.PARTITION_RECOVERY,),
         (

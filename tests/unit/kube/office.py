@@ -68,12 +68,14 @@ class SmallCluster(OpenCluster):
     world: World | None = None
     found: Sequence[TopicPartition] | ClusterFault = ()
     scanned_in: timedelta = timedelta(0)
+    scans: int = 0
 
     @property
     def measured(self) -> Any:
         return self.world.kafka if self.world else None
 
     async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:
+        self.scans += 1
         await asyncio.sleep(self.scanned_in.total_seconds())
         if isinstance(self.found, ClusterFault):
             raise self.found
@@ -114,12 +116,14 @@ class Told:
 class Office:
     """The recoveries of one operator's process, with its queue."""
 
+    WORKERS = 4
+
     def __init__(self, world: World, api: OurObjects) -> None:
         self.world, self.api = world, api
         self.clusters, self.events, self.metrics = Clusters(), Told(), Metrics()
         self.house = House(Authority.AUTOMATIC)
         self.looks: list[Key] = []
-        self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=4)
+        self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=self.WORKERS)
         self.all = Recoveries(
             cast(Any, api),
             cast(Any, self.clusters),

@@ -33,6 +33,7 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedClu
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
+from kafka_recovery.kube.watching.room import NOTHING, Used
 from kafka_recovery.kube.watching.watcher import Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.timing import Timing
@@ -47,7 +48,8 @@ AGAIN = timedelta(seconds=5)
 
 
 class Clusters:
-    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
+    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have; `used`:
+    the room that those of its incidents take up.
 
     `changed`: told that what is wanted of a cluster changed, or whether it is open; `stirred`: that what is known of
     its Kafka did. `opened`: told of each recovery that was just created here; a watch would tell some time later.
@@ -67,6 +69,7 @@ class Clusters:
         stirred: Callable[[Key], None],
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
+        used: Callable[[Key], Used] = lambda cluster: NOTHING,
         at_work: Callable[[Key], bool] = lambda cluster: False,
         is_restored: Callable[[Key], bool] = lambda recovery: False,
         last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
@@ -83,6 +86,7 @@ class Clusters:
         self._stirred = stirred
         self.opened = opened
         self.claims = claims
+        self.used = used
         self._at_work = at_work
         self._held = HeldClusters(api, is_restored)
         self._last_seen = last_seen

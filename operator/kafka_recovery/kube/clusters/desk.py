@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, Object
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
-from kafka_recovery.kube.resources.kinds import API_VERSION, RECOVERIES
+from kafka_recovery.kube.resources.kinds import API_VERSION, FROM_INCIDENT, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.room import Used
 from kafka_recovery.kube.watching.watcher import NotOpened, WatchView
 
 if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.clusters import Clusters
 
 _LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 10
+"""How often somebody else may have written an object between our reading and writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class ClusterDesk:
     def open(self) -> Mapping[TopicPartition, str]:
         """Partitions in open recoveries of this cluster, by the recovery's name."""
         return self.clusters.claims(self.key)
+
+    def used(self) -> Used:
+        """How much room recoveries of this cluster's incidents take up."""
+        return self.clusters.used(self.key)
 
     def changed(self, view: WatchView) -> None:
         """Something is not as it was."""
@@ -65,10 +73,35 @@ class ClusterDesk:
             },
         }
         try:
-            await self.clusters.api.create(RECOVERIES.path(namespace), body)
-        except AlreadyExists:
-            return
+            if made := await self._created(incident, body):
+                await self._mark(made)
         except ApiError as error:
             raise NotOpened(str(error)) from error
         self.clusters.opened((namespace, incident.name))
+
+    async def _created(self, incident: Incident, body: Object) -> Object | None:
+        """The object that has room as an incident; None: another one has the name. Raises ApiError."""
+        api, namespace = self.clusters.api, self.key[0]
+        try:
+            made = await api.create(RECOVERIES.path(namespace), body)
+        except AlreadyExists:  # perhaps ours, from before a crash, or by a call that was answered late
+            there = await api.get(RECOVERIES.path(namespace, incident.name))
+            asked = {name: value for name, value in there["spec"].items() if name not in ("suspend", "abort")}
+            return None if there.get("status", {}).get("finished") or asked != body["spec"] else there
         _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
+        return made
+
+    async def _mark(self, made: Object) -> None:
+        """Say in the status, which nobody else may write, that it was opened from an incident. Raises ApiError."""
+        path, seen = RECOVERIES.path(self.key[0], made["metadata"]["name"]), made
+        for _ in range(ATTEMPTS):
+            status = seen.get("status", {})
+            if seen["metadata"]["uid"] != made["metadata"]["uid"] or status.get(FROM_INCIDENT):
+                return
+            try:
+                await self.clusters.api.apply_status(path, seen, {**status, FROM_INCIDENT: True})
+            except Conflict:  # it is taken up already, and so its status is being written
+                seen = await self.clusters.api.get(path)
+            else:
+                return
+        raise NotOpened(f"the status of {made['metadata']['name']} can't be written: others write it all the time")

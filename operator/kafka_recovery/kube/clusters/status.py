@@ -16,6 +16,7 @@ from kafka_recovery.kube.clusters.cool_down import LastAutomatic
 from kafka_recovery.kube.clusters.held import NONE_ALTERED, UNKNOWN
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
+from kafka_recovery.kube.watching.room import NO_ROOM
 from kafka_recovery.kube.watching.waits import WAITS
 from kafka_recovery.kube.watching.watch import BrokerState
 from kafka_recovery.kube.watching.watcher import WatchView
@@ -81,7 +82,7 @@ def watched(
     if view.unclean is not None and view.unclean.topics:
         topics = view.unclean.topics
         status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
-    if waits := Counter(why for why in view.left.values() if why.code in WAITS):
+    if waits := Counter(why for why in view.left.values() if why.code in (*WAITS, NO_ROOM)):
         told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
         status["waitsFor"] = [
             {"reason": why.code, "message": printable(why.message)[:LONGEST_MESSAGE], "partitions": number}

@@ -56,6 +56,10 @@ class Claims:
         self._ranks: dict[TopicPartition, list[_Rank]] = {}
         self._known: dict[Key, _Known] = {}
 
+    def count(self, key: Key) -> int:
+        """Partitions that a recovery claims, whoever has them."""
+        return len(self._known[key].ranks)
+
     def update(self, claimants: Iterable[Claimant]) -> None:
         """These are open now, and no others. What did not change since the last time costs nothing."""
         gone = set(self._known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import Api, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -26,11 +27,12 @@ from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
 from kafka_recovery.kube.recoveries.claims import Claimant, Claims
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
-from kafka_recovery.kube.recoveries.pauses import presence_pause
+from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
 from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
 from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import (
     FINALIZER,
@@ -38,6 +40,7 @@ from kafka_recovery.kube.resources.kinds import (
     read_recovery,
 )
 from kafka_recovery.kube.resources.objects import Key, SharedObjects
+from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, OTHERS, Room, Used
 
 RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
@@ -65,6 +68,7 @@ class _Open:
     run: RecoveryRun
     journal: RecordJournal
     task: asyncio.Task[None]
+    room: Room
     undoing_since: datetime | None = None
     finalizers: Collection[str] = ()
 
@@ -110,6 +114,7 @@ class Recoveries:
             api, clusters, metrics, house, self._told, self._results, self._objects, self._holders, soon
         )
         self._untaken: dict[Key, _Untaken] = {}
+        self._waiting = Waiting(soon)
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
         """Have runs look again whose (key, cluster name) match: their cluster, policy or an approval changed."""
@@ -122,6 +127,7 @@ class Recoveries:
         for key, untaken in self._untaken.items():
             if matching(key, untaken.cluster):
                 self._soon(key, timedelta(0))
+        self._waiting.reopened(lambda cluster: self._clusters.get(cluster.key) is cluster)
 
     def stir(self, cluster: Key) -> None:
         """Have runs of a cluster look again for which it matters: its Kafka changed, or what is known of it."""
@@ -153,6 +159,16 @@ class Recoveries:
             if open_.cluster.key == cluster
         )
         return claims.holders
+
+    def used(self, cluster: Key, room: Room = INCIDENTS) -> Used:
+        """How much of a cluster's room is taken up: of one whose scope is being looked for nobody knows more yet."""
+        self._holders(cluster)
+        claims = self._claims[cluster]
+        mine = (key for key, open_ in self._open.items() if open_.cluster.key == cluster and open_.room is room)
+        claimed = [claims.count(key) for key in mine]
+        looking = (each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster)
+        more = sum(each.why is LOOKING for each in looking) if room is OTHERS else 0
+        return Used(len(claimed) + more, sum(claimed))
 
     def at_work(self, cluster: Key) -> bool:
         """Whether orders of this cluster may be altered by a run that is here to restore them."""
@@ -199,9 +215,12 @@ class Recoveries:
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
+            if waits.code == NO_ROOM and not ends:
+                return backstop()
             quiet = waits not in _SOON and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
             return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
+        open_.room = room_of(recovery)
         mended = open_.run.waits_to_be_mended and recovery.meta.finalizers != open_.finalizers
         if mended or recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
@@ -249,7 +268,11 @@ class Recoveries:
         return isinstance(cluster, Reason) or recovery.cluster_id != cluster.spec.cluster_id
 
     def _not_taken(self, key: Key, untaken: _Untaken) -> None:
-        self._untaken[key] = untaken
+        if untaken.why.code == NO_ROOM:
+            self._untaken.pop(key, None)
+        else:
+            self._untaken[key] = untaken
+            self._waiting.forget(key)
         cluster = self._clusters.get((key[0], untaken.cluster))
         if not isinstance(cluster, Reason):
             self._count(cluster)
@@ -268,14 +291,19 @@ class Recoveries:
         return True
 
     def _count(self, cluster: OpenCluster) -> None:
-        """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval."""
+        """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval.
+
+        What changes these numbers may have made room.
+        """
+        self._waiting.may_enter(cluster.key, lambda room: self.used(cluster.key, room))
+        waiting = self._waiting.count(cluster.key)
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
         untaken = [each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
         stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
         cautions = [each.run.supervision.caution for each in self._open.values() if each.cluster is cluster]
         idle = sum(each is not None and each.code == OBSERVE_ONLY for each in cautions)
-        idle += sum(each.why not in _SOON for each in untaken)
-        self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken), stuck, idle)
+        idle += sum(each.why not in _SOON for each in untaken) + waiting
+        self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken) + waiting, stuck, idle)
         self._metrics.recovery_partitions(cluster.label, [each.known().counts for each in progress])
         since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != OBSERVE_ONLY]
         self._metrics.awaiting_approval(cluster.label, since)
@@ -318,10 +346,12 @@ class Recoveries:
         if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
-        if waits is None or waits.code == _DAMAGED:
+        if waits is None or waits.code in (_DAMAGED, NO_ROOM):
             self._taken(cluster, key)
-        if waits is None and (before := self._untaken.pop(key, None)) and before.why not in _SOON:
-            self._open[key].run.progress.fresh = False  # what was told meanwhile is over
+        if waits is None:
+            before, waited = self._untaken.pop(key, None), self._waiting.forget(key)
+            if waited or (before and before.why not in _SOON):
+                self._open[key].run.progress.fresh = False  # what was told meanwhile is over
         return waits
 
     def _taken(self, cluster: OpenCluster, key: Key) -> None:
@@ -350,7 +380,7 @@ class Recoveries:
             return _NOT_YET
         journal = self._journal(key, recovery, cluster.finalizer(self._api))
         try:
-            scope = await self._scopes.of(key, recovery, cluster, journal)
+            scope = await self._scope(key, recovery, cluster, journal)
         except ClusterFault as fault:
             return fault.reason
         except InvalidDocument as damaged:
@@ -371,9 +401,39 @@ class Recoveries:
             run,
             journal,
             task,
+            room_of(recovery),
             finalizers=meta.finalizers,
         )
         return None
+
+    async def _scope(
+        self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: RecordJournal
+    ) -> Sequence[TopicPartition] | Reason:
+        """Its partitions, if there is room for them; nothing is gone through for one that has none anyway."""
+        looking = (known := self._untaken.get(key)) is not None and known.why is LOOKING
+        if not looking and (full := await self._full(key, recovery, cluster, journal, 0)):
+            return full
+        scope = await self._scopes.of(key, recovery, cluster, journal)
+        if isinstance(scope, Reason):
+            return scope
+        if looking:
+            self._untaken.pop(key, None)  # it is no other one that it has to make room for
+        return await self._full(key, recovery, cluster, journal, len(scope)) or scope
+
+    async def _full(
+        self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: RecordJournal, partitions: int
+    ) -> Reason | None:
+        """Why there is no room for it. There is for what was begun: nobody else restores what that altered."""
+        room = room_of(recovery)
+        lacking = room.lacking(self.used(cluster.key, room), partitions)
+        if lacking is None:
+            return None
+        if not self._waiting.knows(key, recovery.meta.uid):
+            named = Named.by(recovery.status, recovery.meta.uid).begun
+            if named or await journal.unfinished() or journal.never_shown:
+                return None
+        self._waiting.wait(key, recovery, cluster, partitions)
+        return lacking
 
     def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
         return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id, cluster)
@@ -384,18 +444,20 @@ class Recoveries:
                 self._taken(cluster, key)
                 if deleted:
                     cluster.watcher.forget(key[1])
-        untaken = self._untaken.pop(key, None)
+        untaken, waited = self._untaken.pop(key, None), self._waiting.forget(key)
         self._scopes.forget(key)
         open_ = self._open.pop(key, None)
-        if name := open_.cluster.key[1] if open_ else untaken.cluster if untaken else None:
-            self._clusters.soon((key[0], name))  # it may have been held for this one alone
+        of = open_.cluster.key if open_ else (key[0], untaken.cluster) if untaken else waited
+        if of:
+            self._clusters.soon(of)  # it may have been held for this one alone
         if open_ is None:
-            left = self._clusters.get((key[0], untaken.cluster)) if untaken else None
+            left = self._clusters.get(of) if of else None
             if isinstance(left, OpenCluster):
                 self._count(left)
             return
-        self._count(open_.cluster)
         self._holders(open_.cluster.key)  # nobody may ask again, and the index would keep the run
+        self._count(open_.cluster)
+        open_.cluster.watcher.look_again()  # an incident may have waited for room
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
             self._leaving[open_.task] = open_

@@ -282,7 +282,9 @@ class RecoveryRun:
     async def _try(self, engine: Engine) -> Report:
         if self._step is _Step.RESUME:
             self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
-            return await engine.resume()
+            elsewhere = self.held_elsewhere()
+            self.holds |= {id for id in self.progress.open_partitions(self.scope) if id not in elsewhere}
+            return await engine.resume({id: _in_other(name) for id, name in elsewhere.items()})
         shown = frozenset(self._plan.elections if self._plan else ())
         if self._step is _Step.EXECUTE and self._plan and self.held_elsewhere().keys().isdisjoint(shown):
             self.holds |= shown
@@ -303,9 +305,7 @@ class RecoveryRun:
         left = self.progress.open_partitions(self.scope)
         for id in left:
             if id in elsewhere:
-                message = f"PartitionRecovery {elsewhere[id]} has it; looked at again when that ended"
-                reason = Reason("InOtherRecovery", message)
-                self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, reason))
+                self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, _in_other(elsewhere[id])))
         return tuple(id for id in left if id not in elsewhere)
 
     async def _judge(self, tried: _Step) -> bool:
@@ -447,3 +447,7 @@ class RecoveryRun:
             return True
         self._hold(now.halted)
         return False
+
+
+def _in_other(name: str) -> Reason:
+    return Reason("InOtherRecovery", f"PartitionRecovery {name} has it; looked at again when that ended")

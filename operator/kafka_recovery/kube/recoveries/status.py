@@ -23,6 +23,7 @@ from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
+from kafka_recovery.kube.resources.kinds import FROM_INCIDENT
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
@@ -203,8 +204,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         "partitions": _counts(known.counts),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
-    if BEGUN in old:
-        status[BEGUN] = old[BEGUN]
+    status |= {name: old[name] for name in (BEGUN, FROM_INCIDENT) if name in old}
     if known.end:
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)

@@ -46,6 +46,10 @@ FINALIZER = f"{GROUP}/assignment-order"
 """Stands on a PartitionRecovery only while assignment orders of its plans are altered."""
 
 
+FROM_INCIDENT = "fromIncident"
+"""The field of a PartitionRecovery's status by which the operator knows those that it opened itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of ours, and its paths in the API."""
@@ -202,6 +206,11 @@ class PartitionRecovery:
     suspend: bool = False
     abort: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_from_incident(self) -> bool:
+        """Whether the operator opened it."""
+        return self.status.get(FROM_INCIDENT) is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.resources.fields import MOST_PARTITIONS
 from kafka_recovery.kube.watching.outages import Outage
+from kafka_recovery.kube.watching.room import INCIDENTS, NOTHING, Used
 from kafka_recovery.kube.watching.waits import ASK_AGAIN, NO_WAITS, Waits
 
 LARGEST_SCOPE = 1000 * 1024
@@ -86,11 +87,12 @@ def docket(
     names: Names,
     at: timedelta,
     waits: Waits = NO_WAITS,
+    used: Used = NOTHING,
 ) -> Docket:
     """Sort offline partitions into those for new incidents, those to wait for, and those to leave alone.
 
     `open`: partitions in open recoveries, by the recovery's name. `opened`: outages that have had an incident already.
-    `waits`: what others do to the cluster; it holds back what is due.
+    `waits`: what others do to the cluster; it holds back what is due. `used`: by recoveries of earlier incidents.
     """
     rules = Rules(policy or Policy(()))
     waiting: list[_Waiting] = []
@@ -111,8 +113,10 @@ def docket(
     rest = [each for each in waiting if not now or each.due_at > at]
     reasons = {each.rule.name: _patience(each.rule) for each in rest}
     left |= held | {each.offline.partition.id: reasons[each.rule.name] for each in rest}
+    incidents, without_room = _with_room(_incidents(due, names), used)
+    left |= without_room
     looks = [each.opens_at for each in rest] + [at + ASK_AGAIN for _ in held]
-    return Docket(tuple(_incidents(due, names)), min(looks, default=None), left)
+    return Docket(incidents, min(looks, default=None), left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,19 @@ def unruled(partition: OfflinePartition, policy: Policy | None, rule: Rule | Non
 def _patience(rule: Rule) -> Reason:
     seconds = f"{rule.patience.total_seconds():g}s"
     return Reason("Patience", f"rule {rule.name!r} waits {seconds} for its brokers to come back")
+
+
+def _with_room(incidents: Iterable[Incident], used: Used) -> tuple[tuple[Incident, ...], dict[TopicPartition, Reason]]:
+    """Those that may be opened now, and why the partitions of the others are left for the moment."""
+    opened: list[Incident] = []
+    left: dict[TopicPartition, Reason] = {}
+    for each in incidents:
+        if lacking := INCIDENTS.lacking(used, len(each.partitions)):
+            left |= dict.fromkeys((partition.id for partition in each.partitions), lacking)
+        else:
+            opened.append(each)
+            used = used.plus(len(each.partitions))
+    return tuple(opened), left
 
 
 def _incidents(due: Iterable[Offline], names: Names) -> Iterator[Incident]:

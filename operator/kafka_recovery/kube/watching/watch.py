@@ -17,6 +17,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.watching.incidents import Docket, Incident, Names, Offline, docket
 from kafka_recovery.kube.watching.outages import Outage
+from kafka_recovery.kube.watching.room import NOTHING, Used
 from kafka_recovery.kube.watching.waits import NO_WAITS, Waits
 
 STANDSTILL = timedelta(milliseconds=1500)
@@ -283,16 +284,22 @@ class Watch:
         self._scans.ended = None
 
     def incidents(
-        self, policy: Policy | None, open: Mapping[TopicPartition, str], at: timedelta, waits: Waits = NO_WAITS
+        self,
+        policy: Policy | None,
+        open: Mapping[TopicPartition, str],
+        at: timedelta,
+        waits: Waits = NO_WAITS,
+        used: Used = NOTHING,
     ) -> Docket:
         """What is to be opened now. Nothing is opened from an old scan: then a new one is due instead.
 
-        `open`: partitions in open recoveries, by the recovery's name. `waits`: what others do to the cluster.
+        `open`: partitions in open recoveries, by the recovery's name. `waits`: what others do to the cluster. `used`:
+        room that recoveries of earlier incidents take up.
         """
         if self.cluster_id is None:
             return Docket()
         names = Names(self._name, self.cluster_id)
-        found = docket(self.offline.values(), policy, open, self._opened, names, at, waits)
+        found = docket(self.offline.values(), policy, open, self._opened, names, at, waits, used)
         if not found.incidents:
             return found
         if self.isolated is not None:

@@ -17,6 +17,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.watching.incidents import Docket, Incident, Offline
 from kafka_recovery.kube.watching.outages import Outage
+from kafka_recovery.kube.watching.room import Used
 from kafka_recovery.kube.watching.waits import NO_WAITS, Others
 from kafka_recovery.kube.watching.watch import Watch, WatchedBroker
 from kafka_recovery.recovery.ports import Clock
@@ -76,6 +77,10 @@ class Desk(Protocol):
 
     def open(self) -> Mapping[TopicPartition, str]:
         """Partitions in open recoveries of this cluster, by the recovery's name."""
+        ...
+
+    def used(self) -> Used:
+        """How much room recoveries of this cluster's incidents take up."""
         ...
 
     def changed(self, view: WatchView) -> None:
@@ -236,7 +241,7 @@ class Watcher:
     async def _docket(self) -> Docket:
         await self._look_at_others()
         now = self._clock.monotonic()
-        docket = self._watch.incidents(self._desk.policy(), self._desk.open(), now, self._waits)
+        docket = self._watch.incidents(self._desk.policy(), self._desk.open(), now, self._waits, self._desk.used())
         self._next_at = docket.next_at
         self._show(replace(self.view, left=docket.left))
         return docket

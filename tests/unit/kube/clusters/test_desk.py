@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.desk import ClusterDesk
-from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.resources.kinds import FROM_INCIDENT, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.watcher import NotOpened
@@ -16,6 +20,7 @@ from unit.kube.watching.sights import offline, seconds
 from unit.recovery.brokers import CLUSTER
 
 LONG = "a" * 100
+INCIDENT = Incident("an-incident", (offline(),), seconds(0))
 
 
 @pytest.fixture
@@ -55,3 +60,66 @@ async def test_one_that_can_not_be_opened_is_told(watched: Watched) -> None:
 
     with pytest.raises(NotOpened, match="exceeded quota"):
         await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(Incident("an-incident", (offline(),), seconds(0)))
+
+
+# Which ones have room as the operator's own
+
+
+async def test_its_status_says_that_the_operator_opened_it(watched: Watched) -> None:
+    await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)
+
+    assert watched.api.recovery("an-incident")["status"][FROM_INCIDENT] is True
+
+
+async def test_one_that_was_opened_just_before_a_crash_is_known_again(watched: Watched) -> None:
+    desk = ClusterDesk(watched.all, PROD, CLUSTER)
+    await desk.open_incident(INCIDENT)
+    watched.api.recovery("an-incident")["status"] = {"observedGeneration": 1}
+    watched.api.recovery("an-incident")["spec"] |= {"suspend": True, "abort": False}
+
+    await desk.open_incident(INCIDENT)
+
+    assert watched.api.recovery("an-incident")["status"] == {"observedGeneration": 1, FROM_INCIDENT: True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"scope": {"partitions": [{"topic": "invented", "partition": 1}]}}, {}),
+        ({"rankingRef": {"name": "a-ranking"}}, {}),
+        ({}, {"finished": True}),
+    ],
+    ids=["other partitions", "leaders that somebody named", "one that has ended"],
+)
+async def test_another_object_of_its_name_has_none_of_its_room(
+    watched: Watched, spec: dict[str, object], status: dict[str, object]
+) -> None:
+    desk = ClusterDesk(watched.all, PROD, CLUSTER)
+    await desk.open_incident(INCIDENT)
+    there = watched.api.recovery("an-incident")
+    there |= {"spec": there["spec"] | spec, "status": status}
+
+    await desk.open_incident(INCIDENT)
+
+    assert watched.api.recovery("an-incident")["status"] == status
+
+
+async def test_one_that_is_taken_up_meanwhile_says_so_too(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, path = watched.api.apply_status, RECOVERIES.path(PROD[0], "an-incident")
+
+    async def second(at: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        if not watched.api.statuses:
+            await real(path, await watched.api.get(path), {"observedGeneration": 1})
+        return await real(at, seen, status)
+
+    monkeypatch.setattr(watched.api, "apply_status", second)
+    await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)
+
+    assert watched.api.recovery("an-incident")["status"] == {"observedGeneration": 1, FROM_INCIDENT: True}
+
+
+async def test_an_incident_of_which_that_can_not_be_written_is_opened_again(watched: Watched) -> None:
+    watched.api.refusing = lambda what: what.startswith("status")
+
+    with pytest.raises(NotOpened, match="exceeded quota"):
+        await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)

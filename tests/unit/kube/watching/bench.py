@@ -15,6 +15,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.room import NOTHING, Used
 from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.recovery.ports import Clock
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
@@ -87,12 +88,16 @@ class FakeDesk:
     opened: list[tuple[float, Incident]] = field(default_factory=list)
     views: list[WatchView] = field(default_factory=list)
     refuses: int = 0
+    room: Used = NOTHING
 
     def policy(self) -> Policy | None:
         return self.rules
 
     def open(self) -> Mapping[TopicPartition, str]:
         return self.recoveries
+
+    def used(self) -> Used:
+        return self.room
 
     def changed(self, view: WatchView) -> None:
         self.views.append(view)

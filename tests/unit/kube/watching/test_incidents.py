@@ -18,6 +18,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.kube.watching.incidents import LARGEST_SCOPE, Docket, Names, Offline, docket
 from kafka_recovery.kube.watching.outages import Outage
+from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, NOTHING, Used
 from unit.kube.watching.sights import offline, seconds
 
 NAMES = Names("prod", "abc")
@@ -36,10 +37,11 @@ def sorted_out(
     open: Mapping[TopicPartition, str] | None = None,
     opened: Mapping[Outage, str] | None = None,
     names: Names = NAMES,
+    used: Used = NOTHING,
 ) -> Docket:
     """The docket of partitions that are offline since so many seconds."""
     offline = [Offline(partition, seconds(since)) for partition, since in spells]
-    return docket(offline, policy, open or {}, opened or {}, names, seconds(at))
+    return docket(offline, policy, open or {}, opened or {}, names, seconds(at), used=used)
 
 
 def partitions(found: Docket) -> list[list[str]]:
@@ -48,6 +50,24 @@ def partitions(found: Docket) -> list[list[str]]:
 
 def left(found: Docket) -> dict[str, str]:
     return {str(id): reason.code for id, reason in found.left.items()}
+
+
+class TestRoom:
+    def test_what_has_no_room_is_not_opened_and_says_so(self) -> None:
+        policy, full = Policy((rule(),)), Used(INCIDENTS.recoveries, 7)
+        now, later = (sorted_out(99, policy, (offline(), 10), used=used) for used in (full, NOTHING))
+
+        assert (partitions(now), left(now), now.next_at) == ([], {"orders-0": NO_ROOM}, None)
+        assert (partitions(later), left(later)) == ([["orders-0"]], {})
+
+    def test_of_several_those_are_opened_that_have_room(self) -> None:
+        spells = [(offline("t" * 200, index), 10.0) for index in range(6000)]
+        policy = Policy((rule(),))
+        whole = sorted_out(99, policy, *spells)
+        some = sorted_out(99, policy, *spells, used=Used(INCIDENTS.recoveries - 1, 7))
+
+        assert len(whole.incidents) == 2
+        assert (some.incidents, len(some.left)) == (whole.incidents[:1], len(whole.incidents[1].partitions))
 
 
 class TestWhen:

@@ -15,6 +15,7 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, NOTHING, Used
 from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.model.scheduler import Scheduler
@@ -104,6 +105,18 @@ class TestPace:
 
 
 class TestIncidents:
+    @virtually(alone)
+    async def test_what_has_no_room_is_opened_once_there_is_some(self, bench: Bench) -> None:
+        bench.desk.room = Used(INCIDENTS.recoveries, 7)
+        await bench.after(5)
+        bench.kafka.loses(offline())
+        await bench.after(60)
+        waiting = [reason.code for reason in bench.watcher.view.left.values()]
+        bench.desk.room = NOTHING
+        bench.watcher.look_again()
+        await bench.after(2)
+        assert (waiting, bench.desk.names()) == ([NO_ROOM], [["orders-0"]])
+
     @virtually(alone)
     async def test_without_patience_one_opens_within_an_interval_and_a_scan(self, bench: Bench) -> None:
         await bench.after(5.001)
