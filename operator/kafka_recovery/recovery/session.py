@@ -143,7 +143,7 @@ class Session:
         return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
     def keep_off(self, elected: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Decision]:
-        """Refuse those that are not this call's, or in which an earlier run may have left its order; returns the others."""
+        """Refuse those that are not this call's, or where an earlier run may have left its order; the others."""
         others = {id: self.kept_off[id] for id in elected if id in self.kept_off}
         reasons = others | self.left_behind.reasons(elected)
         for id, reason in reasons.items():
