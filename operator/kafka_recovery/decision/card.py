@@ -160,7 +160,7 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
         questions=(
             *found.questions,
             *_after(elections, plan.evidence.cluster),
-            *_if_not([decision for decision, _ in elections]),
+            *_if_not([decision for decision, _ in elections], passes=bool(at_hand.asked and at_hand.begins)),
             *_before(elections),
         ),
     )
@@ -362,9 +362,13 @@ def _silent(elections: Elections) -> Sequence[BrokerId]:
     return sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
 
 
-def _if_not(elected: Sequence[Decision]) -> Iterator[Question]:
+def _if_not(elected: Sequence[Decision], *, passes: bool) -> Iterator[Question]:
+    """`passes`: a person is asked for a while only, and then nobody may be."""
     asked = sum(decision.needs_approval for decision in elected)
-    if asked and asked == len(elected):
+    if passes:
+        meanwhile = "nothing changes while a person is asked. Kafka can still elect a member of the ISR or ELR."
+        yield Question("If nobody approves:", (("", meanwhile),))
+    elif asked and asked == len(elected):
         nothing = "this plan changes nothing. Kafka can still elect a member of the ISR or ELR by itself."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:

@@ -46,7 +46,8 @@ class Permission:
     def wants_approval(self, decision: Decision) -> bool:
         """Whether the plan, its rule as it is now, or the authority wants a person to say yes: the strictest holds."""
         rule = self.policy.rule_for(decision.id.topic)
-        now = decision if rule is None else replace(decision, approval=rule.approval)
+        # Thousands of elections are asked again and again, so that a copy is made only of what changed.
+        now = replace(decision, approval=rule.approval) if rule and rule.approval is not decision.approval else decision
         everything = self.authority is not Authority.AUTOMATIC and decision.verdict is Verdict.ELECT
         return everything or decision.needs_approval or now.needs_approval
 

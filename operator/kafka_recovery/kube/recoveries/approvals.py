@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.election import Ranked, Scope
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
@@ -21,8 +21,9 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.last_look import Look, as_before
 from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
-from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
+from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_asked, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
@@ -159,7 +160,7 @@ class KubeApprovals:
         """
         self.void = None
         self.progress.planned(plan, digest)
-        look = _Look(plan, self.clock)
+        look = Look(plan, self.clock)
         shown = await self._shown(plan, digest)
         heard = await self._heard(shown)
         while True:
@@ -262,7 +263,7 @@ class KubeApprovals:
             if approval.meta.uid not in self._answers:
                 await self._answer(approval, too_late(end))
 
-    async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
+    async def _doubt(self, plan: Plan, policy: Policy, look: Look) -> Reason | None:
         """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
         more_to_prove = look.without_history and self.history() is None
         if self.clock.monotonic() < look.good_until and policy == look.policy and not more_to_prove:
@@ -319,7 +320,7 @@ class KubeApprovals:
         except ClusterFault as fault:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
         done = self._done(plan, evidence)
-        before = _as_before(evidence, plan, done)
+        before = as_before(evidence, plan, done)
         now = decide(before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
         left = tuple(decision for decision in plan.decisions if decision.id not in done)
         return difference(replace(plan, decisions=left), now)
@@ -352,21 +353,6 @@ class KubeApprovals:
         self._woken.clear()
 
 
-def _as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
-    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others."""
-    planned = (partition for partition in plan.evidence.partitions if partition.id in done)
-    others = (partition for partition in evidence.partitions if partition.id not in done)
-    at = evidence.cluster.observed_at
-    return replace(evidence, partitions=(*(_measured(each, at) for each in planned), *others))
-
-
-def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:
-    """The same logs, measured at another moment: else they would be refused for their age."""
-    logs = ((replica, replica.log) for replica in partition.replicas)
-    replicas = tuple(replace(replica, log=log and replace(log, observed_at=at)) for replica, log in logs)
-    return replace(partition, replicas=replicas)
-
-
 @dataclass(frozen=True, slots=True)
 class _Heard:
     """What is allowed, whose word counts, and why it is not acted on, if so.
@@ -380,34 +366,3 @@ class _Heard:
     at: float
     good_until: float
     just_read: bool = True
-
-
-class _Look:
-    """The last look at which a plan held, and under which rules.
-
-    `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
-    plan is void. `without_history`: the metadata log could not be read for it.
-    """
-
-    def __init__(self, plan: Plan, clock: Clock) -> None:
-        """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
-        self._lasts = evidence_lasts(plan)
-        self.policy = plan.policy
-        self.without_history = plan.evidence.cluster.history_problem is not None
-        looked_at = plan.evidence.cluster.observed_at
-        age = clock.now() - looked_at
-        # A look from the future tells that a clock was set, not how old it is.
-        left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
-        self.good_until = clock.monotonic() + left
-        self.expires_at = clock.now() + left + self._lasts
-
-    def is_over(self, clock: Clock) -> None:
-        """What it saw is not enough: look again before the plan is taken to hold."""
-        self.good_until = min(self.good_until, clock.monotonic())
-
-    def was_good(self, clock: Clock, policy: Policy) -> None:
-        """The plan was found to hold just now."""
-        self.policy = policy
-        self.without_history = False
-        self.good_until = clock.monotonic() + self._lasts
-        self.expires_at = clock.now() + 2 * self._lasts

@@ -155,7 +155,9 @@ def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_car
         "authority is Approve. Then they begin. To stop that: kubectl kafka-recovery suspend prod-1 2 partitions have"
     ) in shown
     assert "This plan would elect broker 3 on 2 partitions, if it is approved." in shown
-    assert "IF NOBODY APPROVES: this plan changes nothing." in shown
+    assert "IF NOBODY APPROVES: nothing changes while a person is asked." in shown, "and then they begin"
+    for_good = as_shown(unasked, replace(asks, begins=""))
+    assert "IF NOBODY APPROVES: this plan changes nothing." in for_good
     assert f"IF ALL ELSE FAILS: {asks.approve}" in shown
     assert "Deletes if you approve" in shown
     assert re.search(r"^orders-0 +Elect .* needed +", "\n".join(lines), re.MULTILINE)

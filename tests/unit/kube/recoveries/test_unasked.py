@@ -98,6 +98,22 @@ async def test_what_a_halt_stopped_goes_on_after_it_though_a_person_has_not_answ
 
 
 @taking_no_time
+async def test_what_a_halt_stopped_goes_on_in_the_next_process_too(both: Operated) -> None:
+    both.world.after("elect", lambda: suspended(both))
+    going = await Going.up_to(Phase.HELD, both.process())
+    shown = going.digest
+    await going.killed()
+    again = await Going.up_to(Phase.HELD, both.process(shown=shown))
+    assert led(both) == [True, False, False]
+    resumed(both)
+    again.run.wake()
+    await again.until(Phase.AWAITING_APPROVAL)
+
+    assert (led(both), again.digest) == ([True, True, False], shown)
+    assert both.world.kept_its_promises()
+
+
+@taking_no_time
 async def test_what_a_fault_stopped_goes_on_after_it_though_a_person_has_not_answered_for_the_rest(
     both: Operated,
 ) -> None:

@@ -1,0 +1,60 @@
+"""When a plan that waits was last seen to hold, and what is compared with it when it is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.kube.recoveries.progress import evidence_lasts
+from kafka_recovery.recovery.ports import Clock
+
+
+class Look:
+    """The last look at which a plan held, and under which rules.
+
+    `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
+    plan is void. `without_history`: the metadata log could not be read for it.
+    """
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
+        self._lasts = evidence_lasts(plan)
+        self.policy = plan.policy
+        self.without_history = plan.evidence.cluster.history_problem is not None
+        looked_at = plan.evidence.cluster.observed_at
+        age = clock.now() - looked_at
+        # A look from the future tells that a clock was set, not how old it is.
+        left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
+        self.good_until = clock.monotonic() + left
+        self.expires_at = clock.now() + left + self._lasts
+
+    def is_over(self, clock: Clock) -> None:
+        """What it saw is not enough: look again before the plan is taken to hold."""
+        self.good_until = min(self.good_until, clock.monotonic())
+
+    def was_good(self, clock: Clock, policy: Policy) -> None:
+        """The plan was found to hold just now."""
+        self.policy = policy
+        self.without_history = False
+        self.good_until = clock.monotonic() + self._lasts
+        self.expires_at = clock.now() + 2 * self._lasts
+
+
+def as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
+    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others."""
+    planned = (partition for partition in plan.evidence.partitions if partition.id in done)
+    others = (partition for partition in evidence.partitions if partition.id not in done)
+    at = evidence.cluster.observed_at
+    return replace(evidence, partitions=(*(_measured(each, at) for each in planned), *others))
+
+
+def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:
+    """The same logs, measured at another moment: else they would be refused for their age."""
+    logs = ((replica, replica.log) for replica in partition.replicas)
+    replicas = tuple(replace(replica, log=log and replace(log, observed_at=at)) for replica, log in logs)
+    return replace(partition, replicas=replicas)
