@@ -11,7 +11,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
-from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
+from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive, forbidden
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.told import PLAN, Told, held_up_by_a_relay, near, told_of
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
@@ -206,12 +206,34 @@ def _time_is_over(told: Told) -> bool:
 
 
 def _plan_is_full(told: Told) -> bool:
-    """Whether a plan in this machine's journal, unless it died before that was written, elects as many as it may."""
+    """Whether its last look showed more that could be elected than a plan may elect, and its plan elects as many.
+
+    A plan that no journal could keep shows nothing of what it elects. A plan that elects the partition, and is full by
+    what its owners want now, leaves it out later.
+    """
     least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
-    mine = [told.story.plan(k.digest) for k in told.story.kept if k.machine == told.said.machine and k.name == PLAN]
-    reported = any(ran.process == told.said.process and ran.report is not None for ran in told.story.ran)
-    full = any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
-    return full or not (mine or reported)
+    if told.planned is not None and len(told.planned[0].elections) >= least:
+        return True
+    kept = (k for k in told.story.kept if (k.process, k.name) == (told.said.process, PLAN) and k.at >= told.said.at)
+    elects = next((len(told.story.plan(each.digest).elections) for each in kept), least)
+    return _electable(told) > least <= elects
+
+
+def _electable(told: Told) -> int:
+    """How many partitions of its last look could be elected, by any rules that its owners have had."""
+    if told.looked is None:
+        return 0
+    evidence, wishes = told.looked.evidence, told.story.wishes(0.0, told.said.at)
+    return max(
+        sum(
+            partition.leader is None
+            and forbidden(partition, evidence.cluster, wish.policy) is None
+            and (rule := wish.policy.rule_for(partition.id.topic)) is not None
+            and bool(firsts(partition, evidence.cluster, rule.candidate_order))
+            for partition in evidence.partitions
+        )
+        for wish in wishes
+    )
 
 
 def _nobody_approved(told: Told) -> bool:
