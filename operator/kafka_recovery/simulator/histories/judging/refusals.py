@@ -16,6 +16,8 @@ from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.told import PLAN, Told, held_up_by_a_relay, near, told_of
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
+from kafka_recovery.simulator.host.weather import WireFault, is_garbled
+from kafka_recovery.simulator.wire.ids import uuid_of
 
 _SLACK = 0.1
 _OLDEST = 120.0
@@ -138,6 +140,15 @@ def _topic_is_another(told: Told) -> bool:
     planned = told.planned[1].topic_id if told.planned else None
     recently = [state.topic_id for state in near(told)]
     return told.said.topic_id is None or not recently or any(id != planned for id in (now, *recently))
+
+
+def _topic_was_made_anew(told: Told) -> bool:
+    """Also where its last look showed an id that a garbled answer makes of the topic's own: nothing contradicts it."""
+    if _topic_is_another(told):
+        return True
+    if told.seen is None or told.said.topic_id is None or not told.story.struck.get(WireFault.GARBLED):
+        return False
+    return is_garbled(uuid_of(told.seen.topic_id).bytes, uuid_of(told.said.topic_id).bytes)
 
 
 def _order_is_another(told: Told) -> bool:
@@ -331,7 +342,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "ElectedAlready": _somebody_leads,
     "AnotherLeader": _somebody_leads,
     "EpochChanged": _epoch_is_another,
-    "TopicRecreated": _topic_is_another,
+    "TopicRecreated": _topic_was_made_anew,
     "TopicGone": _topic_is_another,
     "PartitionGone": _topic_is_another,
     "UnknownPartition": _topic_is_another,
