@@ -238,6 +238,11 @@ ESCAPES = (
         incident(rules=ANYBODY), looked(_epochs_unread), nobody_may_read_records),
     Escape("one partition more than a plan may elect",
         incident(topics=TWO, rules=Rules(patience=1.0, partitions=1)), said("PartitionLimitReached")),
+    Escape("as many partitions as a plan may elect, and a full disk",
+        incident(
+            Fault(29, Kind.DISK_FULL, lasting=30), *(Fault(60, Kind.ELECT, partition=f"orders-{n}") for n in (0, 1)),
+            topics=TWO, rules=Rules(patience=1.0, partitions=2),
+        ), said("JournalUnwritable")),
     Escape("a leader that is alone where two are asked for",
         incident(faults=(*ONE_AFTER_THE_OTHER[:3], Fault(20, Kind.START, 3)),
             topics=(Topic("orders", ((1, 2, 3),), min_isr=2),)),

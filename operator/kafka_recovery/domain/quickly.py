@@ -36,11 +36,16 @@ def _default(of: Any) -> Any:
     return field(default=of.default) if of.default_factory is MISSING else field(default_factory=of.default_factory)
 
 
+_YOUNG = 50_000
+"""Objects that are made, and not gone again, before the collector looks at them."""
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing made inside is looked at by the collector of cycles before its next full round.
+    """Where very much is made inside, the collector of cycles looks at none of it before its next full round.
 
-    For what makes very many values that have none: looking through them takes as long as a part of making them.
+    For what makes very many values that have none: looking through them takes as long as a part of making them. Handing
+    them over sets back what the collector counts its rounds by: done for every small plan, it would keep full ones off.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -48,13 +53,10 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            gc.freeze()
-            gc.unfreeze()  # both only hand lists over: all that is new is in the oldest generation then
+            if gc.get_count()[0] > _YOUNG:
+                gc.freeze()
+                gc.unfreeze()  # both only hand lists over: all that is new is in the oldest generation then
             gc.enable()
-
-
-_YOUNG = 50_000
-"""Objects that are made, and not gone again, before the collector looks at them."""
 
 
 def collect_seldom() -> None:

@@ -22,7 +22,7 @@ from simulation.test_oracle_corners import LONGEST_OF_ORDERS, OVERTHROWN, incide
 
 PLAIN, FORKED, KILLED = "two waves", "two logs that forked", "an engine that is killed once it has elected"
 REFUSED, ANOTHER, OVERTHROWING = "a refusal", "somebody else's election", "an old leader that goes on"
-WRONG = "a broker that is wrong about a log end"
+WRONG, CROSSED = "a broker that is wrong about a log end", "an owner's order that crosses a restore"
 
 SCENARIOS: Mapping[str, Scenario] = {
     PLAIN: incident(
@@ -43,6 +43,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     ANOTHER: incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")),
     OVERTHROWING: OVERTHROWN,
     WRONG: incident(Fault(29, Kind.MISREPORT, 2, delay=20.0)),
+    CROSSED: incident(
+        Fault(29, Kind.REASSIGN, upon=Upon.RESTORE, later=0.005, partition="orders-0", replicas=(3, 2, 1))
+    ),
 }
 
 

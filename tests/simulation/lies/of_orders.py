@@ -8,7 +8,7 @@ from dataclasses import replace
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.facts import Asked, Kept, Ordered
-from simulation.lies.honest import KILLED, PLAIN
+from simulation.lies.honest import CROSSED, KILLED, PLAIN
 from simulation.lies.liars import FIRST, SECOND, Liar, Tell, is_about, lies
 
 ANOTHER = (BrokerId(2), BrokerId(1), BrokerId(3))
@@ -98,6 +98,11 @@ LIES = (
     }),
     *lies("no_order_is_left_behind", KILLED, {
         "what somebody wanted after a crash": _somebody_orders(190.0),
+    }),
+    *lies("no_order_is_left_behind", CROSSED, {
+        "what somebody wanted when the original one had been seen": lambda it: it.tells(
+            it.story.ordered, lambda change: change.by == "somebody", at=lambda change: change.at + 0.3
+        ),
     }),
     *lies("restored_is_restored", PLAIN, {
         "the order still stands": lambda it: it.hides(it.story.ordered, _restores),

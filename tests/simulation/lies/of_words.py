@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.facts import Configured, Led, Shown
 from simulation.lies.honest import ANOTHER, FORKED, KILLED, PLAIN, REFUSED
-from simulation.lies.liars import FIRST, SECOND, WHY, Tell, lies, together
+from simulation.lies.liars import FIRST, SECOND, WHY, Liar, Tell, lies, together
 
 RECOVERED, CLEANLY, UNDER = Outcome.RECOVERED, Outcome.RECOVERED_CLEANLY, Outcome.RECOVERED_UNDER_MIN_ISR
 
@@ -26,6 +26,17 @@ def _shown(epoch: int, leader: int | None) -> Tell:
         for said in it.story.concluded
         if said.topic_id is not None
     )
+
+
+def _made_anew(id: str) -> Tell:
+    """Refused as another topic, whose id was read so while answers were garbled."""
+
+    def tell(it: Liar) -> None:
+        it.says(outcome=Outcome.REFUSED, reason=Reason("TopicRecreated", f"now {id}"))
+        it.looks(topic_id=TopicId(id))
+        it.story.struck = {"garbled": 1}
+
+    return tell
 
 
 LIES = (
@@ -99,6 +110,10 @@ LIES = (
         "that no wave unlocked it": _because("NotUnlocked"),
         "that it is another cluster": _because("ClusterIdMismatch"),
         "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
+    }),
+    *lies("what_is_refused_is_so", PLAIN, {
+        "that it was made anew, by an id that was read right": _made_anew("AAAAAAAAAAEAAAAAAAAAAA"),
+        "that it was made anew, by an id that no garbled answer holds": _made_anew("AAAAAAAAAAEAAAB____-AA"),
     }),
     *lies("refused_is_untouched", PLAIN, {
         "what it has elected": _because("NoCandidate"),

@@ -45,16 +45,30 @@ def test_a_class_with_more_to_do_when_it_is_made_is_not_made_quickly() -> None:
         made_quickly(Checked)
 
 
-def test_what_is_made_uncollected_is_old_at_once_and_the_collector_works_on_afterwards() -> None:
+def test_very_much_that_is_made_uncollected_is_old_at_once_and_the_collector_works_on_afterwards() -> None:
     gc.collect()
     with uncollected():
         assert not gc.isenabled()
-        made = [[n] for n in range(10_000)]
+        made = [[n] for n in range(60_000)]
 
     assert gc.isenabled()
     young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
     assert not young & {id(each) for each in made}
     assert gc.get_freeze_count() == 0
+
+
+def test_who_makes_a_little_uncollected_again_and_again_keeps_no_cycles() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+            self.known = [[n] for n in range(10)]
+
+    gc.collect()
+    for _ in range(30_000):
+        with uncollected():
+            Cycle()
+
+    assert sum(isinstance(each, Cycle) for each in gc.get_objects()) < 15_000
 
 
 def test_a_collector_that_was_off_stays_off() -> None:

@@ -11,6 +11,9 @@ _PAUSES = (20, 200, 1000, 5000, 30_000)
 _UNKNOWN = (-1, 4242, 32_767)
 """UNKNOWN_SERVER_ERROR, and two that no release has given a meaning."""
 
+_GARBLE = b"\x7f\xff\xff\xff"
+"""The largest number there is, where an array's length may stand."""
+
 WAITS_FOR_THE_NEXT = 3.0
 """Seconds after which an answer that was to come after another one comes without it."""
 
@@ -103,7 +106,15 @@ def _slowly(frame: bytes, random: Random) -> Became:
 
 def _garbled(frame: bytes, random: Random) -> Became:
     at = random.randrange(8, len(frame) - 3) if len(frame) > 11 else len(frame)
-    return _whole(frame[:at] + b"\x7f\xff\xff\xff" + frame[at + 4 :])
+    return _whole(frame[:at] + _GARBLE + frame[at + 4 :])
+
+
+def is_garbled(read: bytes, sent: bytes) -> bool:
+    """Whether a field that was sent so may be read so in a garbled answer: spoilt within it, or across an end of it."""
+    size, reach = len(sent), len(_GARBLE) - 1
+    around = bytes(reach) + sent + bytes(reach)
+    spoilt = (around[:at] + _GARBLE + around[at + len(_GARBLE) :] for at in range(size + reach))
+    return read != sent and any(read == each[reach : reach + size] for each in spoilt)
 
 
 def _other_id(frame: bytes, random: Random) -> Became:

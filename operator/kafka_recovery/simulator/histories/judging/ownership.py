@@ -5,9 +5,10 @@ from Kafka and from journals (docs/explanation/guarantees.md):
 
 - An order that somebody sets is that somebody's, and is what has to stand from then on.
 - While a plan's wave is begun in a journal and that plan is not finished there, an order like the plan's own is the
-  plan's, whoever set it: until the plan has put the original one back, for then none of its own is left. What has to
-  stand is what the plan took for the owner's: what somebody else had set since, and was replaced by an order like the
-  plan's own, nobody can tell from what the plan replaced itself.
+  plan's, whoever set it: until the plan has put the original one back, for then none of its own is left. Who sets it
+  before anybody can have seen the original one again has set the plan's. What has to stand is what the plan took for
+  the owner's: what somebody else had set since, and was replaced by an order like the plan's own, nobody can tell from
+  what the plan replaced itself.
 - A plan that sets its order says by its assignment what it takes for the owner's: what it could not have seen, because
   somebody else was faster, is gone; so is what another machine's plan had only borrowed.
 """
@@ -101,9 +102,12 @@ def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
     """Whether it is the order that this plan took for the owner's, and the plan's own order stood there.
 
     Another machine may have taken that one for the original meanwhile. Once its journal calls it finished, a plan has
-    no order of its own any more.
+    no order of its own any more; nor where somebody set the same one once the plan had put the original one back.
     """
     request = next(request for request in cause.requests if request.id == change.id)
+    last = next((c for c in reversed(_of_it(story, change)) if c.at < change.at), None)
+    if last is not None and not is_engine(last.by) and _is_put_back(story, cause.machine, last):
+        return False
     own = any(
         kept.machine == cause.machine
         and change.before == decision.order == request.order
@@ -120,14 +124,28 @@ def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
 
 
 def _is_put_back(story: Chronicle, machine: str, before: Ordered) -> bool:
-    """Whether the last that the engines of a machine did to an order, before this change of it, was to restore it."""
-    causes = (
-        cause_of(story, change)
-        for change in reversed(story.ordered)
-        if (change.id, change.topic_id) == (before.id, before.topic_id) and change.at < before.at
-    )
-    last = next((cause for cause in causes if cause is not None and cause.machine == machine), None)
-    return last is not None and last.what == "restore"
+    """Whether the last that the engines of a machine did to an order, before this change of it, was to restore it.
+
+    Not where the change came so soon that nobody can have seen the original order back, and the same engine has put it
+    back once more: by all that it saw its own order stood there as before.
+    """
+    of_it = _of_it(story, before)
+    earlier = [change for change in of_it if change.at < before.at and _is_of(story, change, machine)]
+    if not earlier or (cause := cause_of(story, earlier[-1])) is None or cause.what != "restore":
+        return False
+    later = next((change for change in of_it if change.at > before.at), None)
+    again = later is not None and (later.by, later.after) == (earlier[-1].by, earlier[-1].after)
+    return not (again and before.at - earlier[-1].at < RACE)
+
+
+def _of_it(story: Chronicle, change: Ordered) -> list[Ordered]:
+    """All changes of that partition's order."""
+    return [each for each in story.ordered if (each.id, each.topic_id) == (change.id, change.topic_id)]
+
+
+def _is_of(story: Chronicle, change: Ordered, machine: str) -> bool:
+    cause = cause_of(story, change)
+    return cause is not None and cause.machine == machine
 
 
 def cause_of(story: Chronicle, change: Ordered) -> Asked | None:

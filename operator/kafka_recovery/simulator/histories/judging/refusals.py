@@ -11,11 +11,13 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
-from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
+from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive, forbidden
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.told import PLAN, Told, held_up_by_a_relay, near, told_of
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
+from kafka_recovery.simulator.host.weather import WireFault, is_garbled
+from kafka_recovery.simulator.wire.ids import uuid_of
 
 _SLACK = 0.1
 _OLDEST = 120.0
@@ -140,6 +142,15 @@ def _topic_is_another(told: Told) -> bool:
     return told.said.topic_id is None or not recently or any(id != planned for id in (now, *recently))
 
 
+def _topic_was_made_anew(told: Told) -> bool:
+    """Also where its last look showed an id that a garbled answer makes of the topic's own: nothing contradicts it."""
+    if _topic_is_another(told):
+        return True
+    if told.seen is None or told.said.topic_id is None or not told.story.struck.get(WireFault.GARBLED):
+        return False
+    return is_garbled(uuid_of(told.seen.topic_id).bytes, uuid_of(told.said.topic_id).bytes)
+
+
 def _order_is_another(told: Told) -> bool:
     """Whether anybody else has changed the assignment since shortly before the plan was made."""
     id, planned = told.said.outcome.id, told.planned
@@ -206,12 +217,34 @@ def _time_is_over(told: Told) -> bool:
 
 
 def _plan_is_full(told: Told) -> bool:
-    """Whether a plan in this machine's journal, unless it died before that was written, elects as many as it may."""
+    """Whether its last look showed more that could be elected than a plan may elect, and its plan elects as many.
+
+    A plan that no journal could keep shows nothing of what it elects. A plan that elects the partition, and is full by
+    what its owners want now, leaves it out later.
+    """
     least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
-    mine = [told.story.plan(k.digest) for k in told.story.kept if k.machine == told.said.machine and k.name == PLAN]
-    reported = any(ran.process == told.said.process and ran.report is not None for ran in told.story.ran)
-    full = any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
-    return full or not (mine or reported)
+    if told.planned is not None and len(told.planned[0].elections) >= least:
+        return True
+    kept = (k for k in told.story.kept if (k.process, k.name) == (told.said.process, PLAN) and k.at >= told.said.at)
+    elects = next((len(told.story.plan(each.digest).elections) for each in kept), least)
+    return _electable(told) > least <= elects
+
+
+def _electable(told: Told) -> int:
+    """How many partitions of its last look could be elected, by any rules that its owners have had."""
+    if told.looked is None:
+        return 0
+    evidence, wishes = told.looked.evidence, told.story.wishes(0.0, told.said.at)
+    return max(
+        sum(
+            partition.leader is None
+            and forbidden(partition, evidence.cluster, wish.policy) is None
+            and (rule := wish.policy.rule_for(partition.id.topic)) is not None
+            and bool(firsts(partition, evidence.cluster, rule.candidate_order))
+            for partition in evidence.partitions
+        )
+        for wish in wishes
+    )
 
 
 def _nobody_approved(told: Told) -> bool:
@@ -309,7 +342,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "ElectedAlready": _somebody_leads,
     "AnotherLeader": _somebody_leads,
     "EpochChanged": _epoch_is_another,
-    "TopicRecreated": _topic_is_another,
+    "TopicRecreated": _topic_was_made_anew,
     "TopicGone": _topic_is_another,
     "PartitionGone": _topic_is_another,
     "UnknownPartition": _topic_is_another,
