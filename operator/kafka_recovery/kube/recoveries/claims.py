@@ -86,10 +86,8 @@ class Claims:
 
     def _set(self, id: TopicPartition, old: _Rank | None, new: _Rank | None) -> None:
         first, rest = self._first.get(id), self._rest.get(id)
-        if rest is None and first == old:  # nobody else claims it
-            first = new
-        else:
-            first = self._among(id, first, old, new)
+        alone = rest is None and first == old
+        first = new if alone else self._among(id, first, old, new)
         if first is None:
             del self._first[id], self.holders[id]
         else:
