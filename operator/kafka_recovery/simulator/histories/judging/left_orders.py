@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.plan import Decision, Plan
-from kafka_recovery.simulator.histories.facts import Shown
+from kafka_recovery.simulator.histories.facts import Shown, Unshown
 from kafka_recovery.simulator.histories.judging.told import Told
 
 
@@ -39,8 +39,9 @@ def _is_unknown(told: Told, plan: Plan, decision: Decision) -> bool:
     if not answers:
         return any((w.process, w.why) == (process, "RelaySilent") for w in story.delayed if w.at <= said.at)
     since = answers[-1].at
-    looks = [s for s in (*story.shown, *story.unshown) if (s.process, s.id) == (process, id)]
-    last = max((s for s in looks if since <= s.at <= said.at), key=lambda look: look.at, default=None)
+    looks: list[Shown | Unshown] = [*story.shown, *story.unshown]
+    looks = [look for look in looks if (look.process, look.id) == (process, id) and since <= look.at <= said.at]
+    last = max(looks, key=lambda look: look.at, default=None)
     if id not in answers[-1].accepted or not isinstance(last, Shown):
         return True
     as_of = plan.evidence.cluster.as_of
