@@ -305,6 +305,11 @@ ESCAPES = (
             Fault(90, Kind.RIGHTS, upon=Upon.RESTORE, right=Operation.ALTER, lasting=0.09),
             engines=(EngineRun(30), EngineRun(100)), quiet_at=200.0,
         ), said("OrderNotRestored")),
+    Escape("an order that the next run puts back",
+        incident(
+            Fault(29, Kind.KILL_ENGINE, upon=Upon.DESIGNATE, later=0.012),
+            engines=(EngineRun(30), EngineRun(100)), quiet_at=200.0,
+        ), said("Recovered")),
     Escape("brokers that nobody reaches while a run is taken over",
         incident(
             Fault(29, Kind.KILL_ENGINE, upon=Upon.DESIGNATE, later=0.012),

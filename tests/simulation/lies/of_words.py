@@ -112,6 +112,8 @@ LIES = (
         "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
     }),
     *lies("what_is_refused_is_so", PLAIN, {
+        "that an order stands which was put back": _because("OrderNotRestored"),
+        "that the view was not seen to move": _because("ViewAgeUnknown"),
         "that it was made anew, by an id that was read right": _made_anew("AAAAAAAAAAEAAAAAAAAAAA"),
         "that it was made anew, by an id that no garbled answer holds": _made_anew("AAAAAAAAAAEAAAB____-AA"),
     }),

@@ -38,6 +38,7 @@ from kafka_recovery.simulator.histories.facts import (
     Ran,
     Shown,
     Step,
+    Unshown,
     Waited,
     Wished,
     Witnessed,
@@ -61,6 +62,7 @@ class Chronicle:
     disks: dict[str, Disk] = field(default_factory=dict)
     looked: list[Looked] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
+    unshown: list[Unshown] = field(default_factory=list)
     claimed: list[Claimed] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.simulator.model.log import Batch, RecordId
@@ -71,7 +71,10 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An engine has read who leads a partition by the metadata. `epoch`: the partition's, also without a leader."""
+    """An engine has read who leads a partition by the metadata. `epoch`: the partition's, also without a leader.
+
+    `as_of`: how new the metadata are at least, if anybody said.
+    """
 
     at: float
     process: str
@@ -79,6 +82,17 @@ class Shown:
     topic_id: TopicId
     leader: BrokerId | None
     epoch: LeaderEpoch
+    assignment: tuple[BrokerId, ...] = ()
+    as_of: MetadataOffset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """An engine has looked at a partition, and was shown nothing of it."""
+
+    at: float
+    process: str
+    id: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,7 @@ class Answered:
     """An engine has its answers to a change it asked for.
 
     `doubtful`: what was written and, by the wire, not answered: it may still take effect, or may not. `claimed`: what
-    the driver calls unanswered. `open_to_both`: what the wire shows too little of to say.
+    the driver calls unanswered. `open_to_both`: what the wire shows too little of to say. `accepted`: by the driver.
     """
 
     at: float
@@ -158,6 +172,7 @@ class Answered:
     doubtful: frozenset[TopicPartition]
     claimed: frozenset[TopicPartition] = frozenset()
     open_to_both: frozenset[TopicPartition] = frozenset()
+    accepted: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
-from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
+from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting, Unseen
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Claimed, Shown, Witnessed
+from kafka_recovery.simulator.histories.facts import Claimed, Shown, Unshown, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.timeline import Event, What
@@ -87,9 +87,14 @@ class HeardCluster:
         found = await self.cluster.leaders(partitions, deadline, not_before)
         now = self.story.now
         self.story.shown += [
-            Shown(now, self.process.name, id, look.topic_id, look.leader, look.leader_epoch)
+            Shown(
+                now, self.process.name, id, look.topic_id, look.leader, look.leader_epoch, look.assignment, look.as_of
+            )
             for id, look in found.items()
             if isinstance(look, Leadership)
+        ]
+        self.story.unshown += [
+            Unshown(now, self.process.name, id) for id, look in found.items() if isinstance(look, Unseen)
         ]
         return found
 

@@ -192,10 +192,11 @@ class HeardElection:
         claimed = frozenset(id for id, answer in answers.items() if answer.answer is Answer.UNANSWERED)
         doubtful = frozenset(id for id in answers if id in last and last[id].is_doubtful(id))
         either = frozenset(id for id in answers if id in last and last[id].says_too_little(id))
-        heard = Answered(
-            self.story.now, self.process, self.machine, what, asked_at, frozenset(answers), doubtful, claimed, either
+        accepted = frozenset(id for id, answer in answers.items() if answer.answer is Answer.ACCEPTED)
+        now, everybody = self.story.now, frozenset(answers)
+        self.story.answered.append(
+            Answered(now, self.process, self.machine, what, asked_at, everybody, doubtful, claimed, either, accepted)
         )
-        self.story.answered.append(heard)
         return answers
 
 

@@ -163,10 +163,13 @@ def _a_leader_came_and_went(told: Told) -> bool:
 
 
 def _view_was_not_seen_to_move(told: Told) -> bool:
-    """Whether its last look could not tell that the metadata it read move, or are as new as the controller's."""
-    if told.looked is None:
+    """Whether its last look could not tell that the metadata it read move, or are as new as the controller's.
+
+    After elections it looks at the cluster alone, to conclude what had a leader before them.
+    """
+    cluster = told.around
+    if cluster is None:
         return False
-    cluster = told.looked.evidence.cluster
     if cluster.committed is None:
         return {b.metadata_advances for b in cluster.brokers if b.reachable} <= {None}
     view = cluster.broker(cluster.view_from)

@@ -10,11 +10,10 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
+from kafka_recovery.simulator.histories.judging.left_orders import an_order_may_stand
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive, forbidden
-from kafka_recovery.simulator.histories.judging.ownership import owned
-from kafka_recovery.simulator.histories.judging.told import PLAN, Told, held_up_by_a_relay, near, told_of
-from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, told_of
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.host.weather import WireFault, is_garbled
 from kafka_recovery.simulator.wire.ids import uuid_of
@@ -263,16 +262,6 @@ def _an_earlier_one_failed(told: Told) -> bool:
     return any(said.outcome.outcome in bad for said in mine) or any(unsent)
 
 
-def _order_is_a_plans(told: Told) -> bool:
-    """Whether a plan's order stands there, or did a moment ago, or nobody could have seen that it does not."""
-    if held_up_by_a_relay(told.story, told.said.outcome.id) or _wires_were_bad(told):
-        return True
-    since = told.story.awake_before(told.said.process, told.said.at, 2 * LAST_SEEN)
-    id, topic = told.said.outcome.id, told.said.topic_id
-    moments = [since, *(c.at for c in told.story.ordered if c.id == id and since <= c.at <= told.said.at)]
-    return any((order := owned(told.story, id, topic, at)) and order.plan for at in moments)
-
-
 def _is_undone(told: Told) -> bool:
     return any(ran.process == told.said.process and ran.command == "undo" for ran in told.story.ran)
 
@@ -356,7 +345,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "PartitionLimitReached": _plan_is_full,
     "ApprovalMissing": _nobody_approved,
     "EarlierWaveFailed": _an_earlier_one_failed,
-    "OrderNotRestored": _order_is_a_plans,
+    "OrderNotRestored": an_order_may_stand,
     "Undone": _is_undone,
     "ObserveOnly": _owners_stop_it,
     "Suspended": _owners_stop_it,
