@@ -53,7 +53,10 @@ class Claims:
     def __init__(self) -> None:
         self.holders: dict[TopicPartition, str] = {}
         """Partitions, and the names of the recoveries that have them."""
-        self._ranks: dict[TopicPartition, list[_Rank]] = {}
+        self._first: dict[TopicPartition, _Rank] = {}
+        """The claims of these."""
+        self._rest: dict[TopicPartition, list[_Rank]] = {}
+        """All other claims: of few partitions there are any."""
         self._known: dict[Key, _Known] = {}
 
     def count(self, key: Key) -> int:
@@ -82,12 +85,28 @@ class Claims:
                 self._set(id, old.get(id), new.get(id))
 
     def _set(self, id: TopicPartition, old: _Rank | None, new: _Rank | None) -> None:
-        ranks = [each for each in self._ranks.pop(id, []) if each != old] + ([new] if new else [])
-        if ranks:
-            self._ranks[id] = ranks
-            self.holders[id] = min(ranks).key[1]
+        first, rest = self._first.get(id), self._rest.get(id)
+        alone = rest is None and first == old
+        first = new if alone else self._among(id, first, old, new)
+        if first is None:
+            del self._first[id], self.holders[id]
         else:
-            del self.holders[id]
+            self._first[id], self.holders[id] = first, first.key[1]
+
+    def _among(self, id: TopicPartition, first: _Rank | None, old: _Rank | None, new: _Rank | None) -> _Rank | None:
+        """Which claim of several comes first, once one of them is another one. It goes through all if it must."""
+        rest = self._rest.setdefault(id, [])
+        if old == first:
+            rest.sort(reverse=True)
+            first = rest.pop()
+        elif old is not None:
+            rest.remove(old)
+        if first is not None and new is not None:
+            rest.append(max(first, new))
+            first = min(first, new)
+        if not rest:
+            del self._rest[id]
+        return first
 
 
 def _known(claimant: Claimant) -> _Known:

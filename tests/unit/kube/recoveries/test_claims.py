@@ -113,4 +113,4 @@ def test_what_is_gone_is_not_kept() -> None:
     claims.update([Small("one", NOON, SmallRun(IDS)).claimant()])
     claims.update([])
 
-    assert (claims.holders, claims._ranks, claims._known) == ({}, {}, {})
+    assert (claims.holders, claims._first, claims._rest, claims._known) == ({}, {}, {}, {})
