@@ -22,7 +22,8 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import read
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
-from kafka_recovery.kube.resources.kinds import FINALIZER
+from kafka_recovery.kube.resources.kinds import FINALIZER, FROM_INCIDENT
+from kafka_recovery.kube.watching.room import NO_ROOM, OTHERS
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, listed
@@ -228,6 +229,46 @@ def test_nor_does_she_write_what_a_recovery_s_status_says(eve: Kubectl, kubectl:
 
     assert "begun" not in kubectl.api.get("partitionrecovery", "hers").get("status", {})
     assert [eve.attempt(*may[:2], verb, *may[2:]).returncode for verb in ("patch", "update")] == [1, 1]
+
+
+# With the policy, on a real Kafka
+
+
+@pytest.mark.brokers
+def test_however_many_recoveries_she_opens_the_operator_opens_its_own(
+    made: Outages, kubectl: Kubectl, eve: Kubectl, start: Start
+) -> None:
+    """Up to a minute: an outage of a real Kafka, after a hundred recoveries of partitions that she invents."""
+    kubectl.apply(incidents.watched_cluster(made.kafka), policy(approval="AutoApprove"))
+    start("--no-lease")
+    hers = [f"hers-{number:03}" for number in range(OTHERS.recoveries + 3)]
+    scopes = {name: {"partitions": [{"topic": name, "partition": 0}]} for name in hers}
+    opened = [recovery(made.kafka, name, scope=scopes[name], suspend=True) for name in hers]
+    eve("create", "-f", "-", given=listed(tuple(opened)))
+
+    def told(word: str) -> set[str]:
+        return {each["metadata"]["name"] for each in incidents.recoveries(kubectl) if reason(each) == word}
+
+    def waiting() -> set[str]:
+        return told(NO_ROOM) if len(told("Suspended")) == OTHERS.recoveries else set()
+
+    refused_ones = wait_until("the others wait for room", waiting, lambda names: len(names) == 3, 120)
+
+    made.lose(orders=1)
+    own = wait_until("the operator's own is open", lambda: incidents_own(kubectl), bool)
+    ended = finished(kubectl, own["metadata"]["name"])
+    assert (ended["status"]["outcome"], ended["status"][FROM_INCIDENT]) == ("Recovered", True)
+    assert told(NO_ROOM) == refused_ones
+
+    ends = next(name for name in hers if name not in refused_ones)
+    eve("patch", "prec", ends, "--type=merge", "-p", '{"spec": {"abort": true}}')
+    wait_until("one of them has room", lambda: told(NO_ROOM), lambda names: len(names) == 2)
+
+
+def incidents_own(kubectl: Kubectl) -> Object | None:
+    """What the operator opened."""
+    found = incidents.recoveries(kubectl)
+    return next((each for each in found if not each["metadata"]["name"].startswith("hers-")), None)
 
 
 # Without the policy, on a real Kafka

@@ -21,7 +21,7 @@ from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.clusters.opening import NOT_OPEN, untaken_of, why_not_open
+from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, others, way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
@@ -274,7 +274,8 @@ class Clusters:
         history = HistoryFollower(kafka, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
-        cluster.untaken, cluster.only_restores = untaken, _leaving(spec)
+        cluster.untaken, cluster.begun = untaken, begun_of(key, earlier)
+        cluster.only_restores = _leaving(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])

@@ -56,6 +56,8 @@ class OpenCluster:
     untaken: dict[str, datetime] = field(default_factory=dict)
     """Open recoveries that an earlier process knew and this one does not yet, by when they were made: until all are
     known no incident is opened, and no younger recovery is begun."""
+    begun: frozenset[str] = frozenset()
+    """Those of them that may have altered orders: until all of these are known no other recovery is begun."""
     last_seen: LastSeen = field(default_factory=LastSeen)
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
@@ -109,6 +111,16 @@ class OpenCluster:
             del self.untaken[recovery]
             self.watcher.look_again()
         return min(self.untaken, key=lambda name: (self.untaken[name], name), default=None)
+
+    def comes_after(self, recovery: str, made: datetime) -> bool:
+        """Whether it has to wait until others are known: those that have begun, and then the older ones.
+
+        One that has begun waits for nobody: its orders are restored, whatever keeps another one from being taken up.
+        """
+        if recovery in self.begun and self.untaken.get(recovery) == made:
+            return False
+        others = ((name in self.begun, (since, name)) for name, since in self.untaken.items() if name != recovery)
+        return any(begun or age < (made, recovery) for begun, age in others)
 
     def outages(self, partitions: Collection[TopicPartition], plan: Plan | None) -> tuple[Outage, ...]:
         """Those of these partitions that are without a leader, as the watcher saw them last.

@@ -52,15 +52,23 @@ def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
             continue
         if of == key and _is_readable(each):
             ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
-        elif of != key and FINALIZER in meta.get("finalizers", ()) and _has_begun(each):
+        elif of != key and _may_have_altered(each):
             name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
             message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
             raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
     return ours
 
 
-def _has_begun(recovery: Object) -> bool:
-    return bool(Named.by(recovery.get("status", {}), recovery["metadata"]["uid"]).begun)
+def begun_of(key: Key, recoveries: Iterable[Object]) -> frozenset[str]:
+    """The open ones of this WatchedCluster that may have altered orders."""
+    mine = [each for each in recoveries if (each["metadata"]["namespace"], each["spec"]["clusterRef"]["name"]) == key]
+    return frozenset(each["metadata"]["name"] for each in mine if _may_have_altered(each))
+
+
+def _may_have_altered(recovery: Object) -> bool:
+    meta, status = recovery["metadata"], recovery.get("status", {})
+    begun = FINALIZER in meta.get("finalizers", ()) and Named.by(status, meta["uid"]).begun
+    return bool(begun) and not status.get("finished")
 
 
 def _is_readable(recovery: Object) -> bool:

@@ -374,9 +374,7 @@ class Recoveries:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason(_MISMATCH, f"{message} {cluster.spec.cluster_id}; delete this recovery")
-        age = recovery.meta.created_at, key[1]  # as in `claims`
-        older = any((made, name) < age for name, made in cluster.untaken.items() if name != key[1])
-        if older and not cluster.only_restores:
+        if cluster.comes_after(key[1], recovery.meta.created_at) and not cluster.only_restores:
             return _NOT_YET
         journal = self._journal(key, recovery, cluster.finalizer(self._api))
         try:

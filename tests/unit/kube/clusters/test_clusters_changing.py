@@ -168,6 +168,22 @@ async def test_a_finalizer_that_anybody_may_have_written_keeps_no_cluster_closed
     await watched.all.stop()
 
 
+async def test_a_cluster_that_is_opened_knows_which_recoveries_have_begun_and_which_only_say_so(
+    watched: Watched,
+) -> None:
+    recovery = watched.api.recovery()
+    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["ab" * 32]}}
+    recovery["metadata"]["finalizers"] = [FINALIZER]
+    watched.api.put(RECOVERIES, "forged", recovery["spec"], {}, finalizers=[FINALIZER])
+
+    await watched.settle(PROD)
+
+    (cluster,) = watched.all.open()
+    assert set(cluster.begun) == {recovery["metadata"]["name"]}
+    assert set(cluster.untaken) == {recovery["metadata"]["name"], "forged"}
+    await watched.all.stop()
+
+
 async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
     copied(watched)
     left = Outage(TopicPartition("orders", 0), TopicId("orders-id"), LeaderEpoch(7))

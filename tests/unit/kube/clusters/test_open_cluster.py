@@ -137,6 +137,18 @@ def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks
     assert cast(Any, cluster.watcher).looks == 1
 
 
+def test_what_has_begun_is_taken_up_first_and_then_the_oldest(cluster: OpenCluster) -> None:
+    later = NOW + timedelta(hours=1)
+    cluster.untaken, cluster.begun = {"old": NOW, "young": later, "begun": later}, frozenset({"begun"})
+    at_first = [name for name, made in cluster.untaken.items() if not cluster.comes_after(name, made)]
+    another = cluster.comes_after("begun", later + timedelta(hours=1))
+    cluster.taken("begun")
+    then = [name for name, made in cluster.untaken.items() if not cluster.comes_after(name, made)]
+
+    assert (at_first, then) == (["begun"], ["old"])
+    assert another, "it has the name of one that has begun, and is made since"
+
+
 @pytest.mark.parametrize("change", ["designate", "elect", "restore"])
 async def test_nothing_is_sent_to_kafka_once_the_lease_may_be_another_s(change: str, cluster: OpenCluster) -> None:
     """Also if that is so only since the connection for the request is open."""

@@ -494,6 +494,38 @@ async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_of
 
 
 @taking_no_time
+async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_has_begun(office: Office) -> None:
+    """It would take that one's temporary order for the original one, and keep it for good."""
+    await crashed_in_a_wave(office)
+    office.another("older", ORDERS, after=-HOUR)
+    made = datetime.fromisoformat(office.api.recovery("older")["metadata"]["creationTimestamp"])
+
+    office.open(untaken={"older": made, NAME: made + HOUR}, begun=frozenset({NAME}))
+    office.see("older")
+    await asyncio.sleep(60)
+    assert office.all.claims(PROD) == {}
+    office.see()
+    await office.until("Recovered")
+    await office.until("Recovered", "older")
+
+    assert office.world.kept_its_promises()
+
+
+@taking_no_time
+async def test_after_a_restart_what_was_begun_waits_for_no_older_recovery(office: Office) -> None:
+    """Whoever may create recoveries could make one that nobody can take up."""
+    await crashed_in_a_wave(office)
+    office.another("older", ORDERS, after=-HOUR)
+    made = datetime.fromisoformat(office.api.recovery("older")["metadata"]["creationTimestamp"])
+
+    office.open(untaken={"older": made, NAME: made + HOUR}, begun=frozenset({NAME}))
+    office.see()
+    await office.until("Recovered")
+
+    assert office.world.kept_its_promises()
+
+
+@taking_no_time
 async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
     """Its present order would be taken for the original one, and kept for good."""
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
