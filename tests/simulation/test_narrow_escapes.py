@@ -305,6 +305,13 @@ ESCAPES = (
             Fault(90, Kind.RIGHTS, upon=Upon.RESTORE, right=Operation.ALTER, lasting=0.09),
             engines=(EngineRun(30), EngineRun(100)), quiet_at=200.0,
         ), said("OrderNotRestored")),
+    Escape("an order that a silent broker may set in the next run",
+        incident(
+            brokers=5,
+            topics=(Topic("orders", ((1, 4, 5),)),),
+            faults=(*OF_FIVE, *(Fault(29, Kind.FREEZE, broker, upon=Upon.DESIGNATE, later=0.001) for broker in (2, 3))),
+            engines=(EngineRun(30), EngineRun(400)), quiet_at=1000.0,
+        ), said("OrderNotRestored")),
     Escape("an order that the next run puts back",
         incident(
             Fault(29, Kind.KILL_ENGINE, upon=Upon.DESIGNATE, later=0.012),

@@ -274,8 +274,7 @@ class Clusters:
         history = HistoryFollower(kafka, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
-        cluster.untaken, cluster.begun = untaken, begun_of(key, earlier)
-        cluster.only_restores = _leaving(spec)
+        cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), _leaving(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])
