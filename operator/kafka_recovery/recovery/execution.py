@@ -271,8 +271,12 @@ class Execution:
     async def _await_leaders(
         self, partitions: Iterable[TopicPartition], patience: timedelta, as_of: MetadataOffset | None
     ) -> dict[TopicPartition, Sighting]:
-        """Look until each partition's leader answers, or has none, or had time enough to begin to lead."""
+        """Look until each partition's leader answers, or has none, or had time enough to begin to lead.
+
+        Who answered while others were waited for is looked at again: a leader may be gone by then.
+        """
         looks: dict[TopicPartition, Sighting] = {}
+        found: Mapping[TopicPartition, Sighting] = {}
         pending: Sequence[TopicPartition] = sorted(partitions)
         until = self.ports.clock.monotonic() + patience
         while pending:
@@ -283,6 +287,8 @@ class Execution:
                 break
             if pending:
                 await self.ports.clock.sleep(self.ports.timing.look)
+        if before := [id for id in looks if id not in found]:
+            looks |= await self.ports.cluster.leaders(before, self.ports.timing.rpc, as_of)
         return looks
 
 

@@ -52,8 +52,9 @@ class Room:
         return Reason(NO_ROOM, f"{why}; it begins when there is room: abort or delete those that nobody needs")
 
 
-OTHERS = Room("that people or programs opened", 100, 20_000)
-"""For whatever the operator did not open itself. One recovery may name 20,000 partitions."""
+OTHERS = Room("that people or programs opened", 500, 20_000)
+"""For whatever the operator did not open itself. One recovery may name 20,000 partitions; `make bench` measures what so
+many cost that wait."""
 
-INCIDENTS = Room("that were opened from incidents", 100, 200_000)
+INCIDENTS = Room("that were opened from incidents", 500, 200_000)
 """For what it opened, which nobody else can use up. All partitions of a large Kafka may be offline at once."""

@@ -286,9 +286,9 @@ async def test_after_a_restart_what_is_refused_keeps_neither_younger_ones_nor_in
     ("used", "partitions", "fits"),
     [
         (Used(), 10**6, True),
-        (Used(99, 19_999), 1, True),
-        (Used(99, 19_999), 2, False),
-        (Used(100, 100), 0, False),
+        (Used(499, 19_999), 1, True),
+        (Used(499, 19_999), 2, False),
+        (Used(500, 100), 0, False),
     ],
 )
 def test_room_is_for_so_many_recoveries_and_so_many_partitions(used: Used, partitions: int, fits: bool) -> None:
