@@ -20,9 +20,9 @@ PLAN = ["plan", "--all-offline-partitions"]
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["plan"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json-file"),
         ([*PLAN, "--partition", "a-1"], "--all-offline-partitions and --partition exclude each other"),
-        (["recover"], "no partitions are named"),
+        (["recover"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json"),
+        (["recover", "--partition", "17"], "'17' is a number without its topic; write both as TOPIC-17"),
         (
             ["plan", "--partition", "orders"],
             "'orders' is not a partition; write it as topic-index, for example",
