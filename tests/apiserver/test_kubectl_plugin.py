@@ -331,13 +331,13 @@ def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubect
     """By the administrator: responders may not change clusters, or the operator's ConfigMap."""
     operator.opened()
 
-    for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
+    for words in (["prod-1"], ["--cluster", "prod"], ["--operator"]):
         assert plugin(kubectl, "suspend", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is True
     assert kubectl.api.get("watchedcluster", "prod")["spec"]["suspend"] is True
     assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
 
-    for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
+    for words in (["prod-1"], ["--cluster", "prod"], ["--operator"]):
         assert plugin(kubectl, "resume", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is False
     assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}

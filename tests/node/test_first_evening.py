@@ -137,7 +137,7 @@ def test_a_newcomer_s_first_evening(
     assert finished(administrator, name, 120)["status"]["outcome"] == "Recovered"
     assert made.leaders("orders") == [SURVIVOR]
 
-    assert "is suspended" in types("kubectl kafka-recovery suspend --all")
+    assert "is suspended" in types("kubectl kafka-recovery suspend --operator")
     assert sorted(set(newcomer.typed)) == sorted(set(commands())), "every command of the page was typed"
 
 

@@ -112,7 +112,10 @@ def plan(
     ] = False,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Decide what to do, and why. Changes nothing."""
+    """Decide what to do, and why. Changes nothing.
+
+    Without partitions: of those that are offline.
+    """
     from kafka_recovery.cli.cluster import looking
     from kafka_recovery.cli.terminal.inputs import Attesting
 

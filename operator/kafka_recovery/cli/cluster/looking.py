@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli.cluster import kept_plans, plan_files
@@ -27,7 +27,7 @@ from kafka_recovery.decision.card import AtHand, why_stopped
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.attestation import Attestation
-from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
@@ -43,10 +43,10 @@ class Which:
     partitions: tuple[str, ...]
     file: Path | None
 
-    @property
-    def given(self) -> bool:
-        """Whether any was used."""
-        return bool(self.all_offline or self.partitions or self.file)
+    def or_all(self) -> Which:
+        """To look at: without a name every offline partition is meant."""
+        named = self.all_offline or self.partitions or self.file
+        return self if named else replace(self, all_offline=True)
 
     def wanted(self) -> Wanted:
         """What they say together; raises InvalidDocument."""
@@ -64,7 +64,7 @@ async def inspect(
 ) -> ExitCode:
     """Gather and show."""
     policy = read_policy(policy_file)
-    scope = which.wanted().scope if which.given else ALL_OFFLINE
+    scope = which.or_all().wanted().scope
     evidence = await gather(open_cluster, target, policy, scope)
     write_result(output, as_data(evidence), evidence_table(evidence))
     return all_seen(evidence)
@@ -89,6 +89,7 @@ async def plan(
 ) -> ExitCode:
     """Gather, decide and show. `out`: keep the plan as a file; `tells`: the exit code says if it leaves any offline."""
     policy = read_policy(policy_file)
+    which = which.or_all()
     wanted = which.wanted()
     attestations = attesting.read(user())
     if out:

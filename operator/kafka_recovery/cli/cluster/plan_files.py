@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from kafka_recovery.cli.terminal.render import FORMAT
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, canonical_again, digest_of_canonical, read
 
@@ -19,7 +20,7 @@ _POLICY = "a policy; it is given with --policy, to plan and to recover"
 def plan_document(plan: Plan) -> dict[str, Any]:
     """The plan with its kind and digest, as plain data."""
     raw = canonical(plan)
-    return {"kind": _KIND, "digest": digest_of_canonical(raw), "plan": json.loads(raw)}
+    return {"formatVersion": FORMAT, "kind": _KIND, "digest": digest_of_canonical(raw), "plan": json.loads(raw)}
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -65,6 +66,8 @@ def read_plan(text: str, name: str) -> Plan:
         raise InvalidDocument(f"{name}: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != _KIND or "plan" not in document:
         raise InvalidDocument(f'{name}: is not a plan; one is written by "kafka-recovery plan --out FILE"')
+    if (version := document.get("formatVersion")) != FORMAT:
+        raise InvalidDocument(f"{name}: has formatVersion {version!r}; this release reads {FORMAT}: make a new plan")
     raw = canonical_again(document["plan"])
     plan = read(Plan, raw, name)
     found = digest_of_canonical(raw)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeAlias
 
@@ -42,6 +43,20 @@ app = program(
 @app.callback()
 def root(version: Version = False) -> None:
     """What every command has before it."""
+
+
+class Listed(StrEnum):
+    """The form of a list."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def output(self) -> Output:
+        """The same for what knows no columns."""
+        return Output.TABLE if self is Listed.WIDE else Output(self)
 
 
 Namespace = Annotated[
@@ -91,11 +106,23 @@ Selector = Annotated[
         help="Only recoveries with these labels, such as kafka-recovery.dev/cluster=prod, and their clusters.",
     ),
 ]
+OfCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Only this WatchedCluster and its recoveries.",
+        autocompletion=suggested.clusters,
+    ),
+]
 Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show it again whenever it changes: until NAME has finished, or Ctrl-C.")
 ]
 Everything = Annotated[
-    bool, typer.Option("--all", help="The whole operator; --namespace is then the one that it runs in.")
+    bool, typer.Option("--operator", help="The whole operator; --namespace is then the one that it runs in.")
+]
+ListForm = Annotated[
+    Listed, typer.Option("--output", "-o", help="The form of the result on stdout; wide: with more columns.")
 ]
 EarlierPlan = Annotated[
     str | None,
@@ -144,17 +171,22 @@ def _libraries() -> Iterator[None]:
 
 
 def command(meant: Callable[P, Act]) -> Callable[P, Act]:
-    """Make a command of what only says, for its own words, what is to be done."""
+    """Make a command of what only says, for its own words, what is to be done.
+
+    An option of its own takes the place of the shared one of that name.
+    """
     own, shared = (inspect.signature(each, eval_str=True).parameters for each in (meant, _reaching))
 
     @functools.wraps(meant)
     def whole(**given: Any) -> NoReturn:
         with _libraries():
-            reached = _reaching(**{name: given.pop(name) for name in shared})
-            act = meant(**given)  # type: ignore[call-arg]
+            form = given["output"]
+            where = given | {"output": form.output if isinstance(form, Listed) else form}
+            reached = _reaching(**{name: where[name] for name in shared})
+            act = meant(**{name: given[name] for name in own})  # type: ignore[call-arg]
         reached(act)
 
-    options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own.values(), *shared.values())]
+    options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in ({**shared, **own}).values()]
     # typer reads both.
     whole.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     whole.__annotations__ = {each.name: each.annotation for each in options}
@@ -167,7 +199,9 @@ def status(
     name: AnyRecovery = None,
     all_namespaces: AllNamespaces = False,
     selector: Selector = None,
+    cluster: OfCluster = None,
     watch: Watch = False,
+    output: ListForm = Listed.TABLE,
 ) -> Act:
     """Show clusters, recoveries, who must act.
 
@@ -176,7 +210,9 @@ def status(
     from kafka_recovery.cli.kubectl import status as shown
     from kafka_recovery.cli.kubectl.overview import Part
 
-    return lambda session: shown.status(session, name, Part(all_namespaces, selector), watch)
+    return lambda session: shown.status(
+        session, name, Part(all_namespaces, selector, cluster, output is Listed.WIDE), watch
+    )
 
 
 @command

@@ -27,7 +27,7 @@ def stops(session: Session, incident: Incident) -> list[str]:
     elif spec.get("suspend"):
         found.append(f"cluster {cluster} is suspended; {_resume(session, f'--cluster {cluster}')}")
     if _house_is_suspended(session):
-        found.append(f"the operator of namespace {session.namespace} is suspended; {_resume(session, '--all')}")
+        found.append(f"the operator of namespace {session.namespace} is suspended; {_resume(session, '--operator')}")
     if not found and incident.state == SUSPENDED:
         found.append(f"it is suspended: {incident.message}")
     return found

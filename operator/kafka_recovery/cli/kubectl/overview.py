@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.access import sound_name
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.render import lines, table
@@ -32,37 +33,48 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which recoveries are asked for. `selector`: of their labels, as kubectl takes it."""
+    """Which recoveries are asked for. `selector`: of their labels, as kubectl takes it. `wide`: with all columns."""
 
     everywhere: bool = False
     selector: str | None = None
+    cluster: str | None = None
+    wide: bool = False
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is another one than all of the namespace."""
+        return self.everywhere or self.selector is not None or self.cluster is not None
 
 
 def overview(session: Session, part: Part) -> Standing:
     """All of it, or the part that is asked for, with the clusters of the recoveries in it. Raises ApiError."""
     clusters = reading.clusters(session, part.everywhere)
     found = reading.incidents(session, part.everywhere, part.selector)
+    if part.cluster is not None:
+        named = sound_name("WatchedCluster", part.cluster)
+        clusters = [each for each in clusters if name_of(each) == named]
+        found = [each for each in found if each.recovery.cluster_name == named]
     if part.selector is not None:
         theirs = {(each.recovery.meta.namespace, each.recovery.cluster_name) for each in found}
         clusters = [each for each in clusters if (namespace_of(each), name_of(each)) in theirs]
     still = [each for each in found if not each.finished]
     finished = [each for each in found if each.finished]
     shown = Group(
-        _cluster_table(clusters, "" if part.everywhere else session.namespace),
+        _cluster_table(clusters, part, session.namespace),
         lines(""),
-        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], clusters, part.everywhere),
+        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], clusters, part),
         lines(*_left_out(len(finished) - _FINISHED_SHOWN)),
     )
     document = {"clusters": [plain(each) for each in clusters], "recoveries": [plain(each.obj) for each in found]}
     return Standing(document, shown, next_command(session, still))
 
 
-def _cluster_table(clusters: Sequence[Object], namespace: str) -> RenderableType:
-    """`namespace` empty: they are of all namespaces."""
+def _cluster_table(clusters: Sequence[Object], part: Part, namespace: str) -> RenderableType:
     if not clusters:
-        return lines(f"No WatchedCluster in {f'namespace {namespace}' if namespace else 'any namespace'}.")
+        what = "WatchedCluster" if part.cluster is None else f"WatchedCluster {part.cluster}"
+        return lines(f"No {what} in {'any namespace' if part.everywhere else f'namespace {namespace}'}.")
     headings = ("Cluster", "Authority", "Ready", "Kafka", "Offline", "Note")
-    if namespace:
+    if not part.everywhere:
         return table(*headings, rows=[_cluster_row(each) for each in clusters])
     return table("Namespace", *headings, rows=[(namespace_of(each), *_cluster_row(each)) for each in clusters])
 
@@ -95,15 +107,34 @@ def _why_not(condition: Mapping[str, object]) -> str:
     return str(condition.get("reason", "")) if condition.get("status") == "False" else ""
 
 
-def _recovery_table(found: Sequence[Incident], clusters: Sequence[Object], everywhere: bool) -> RenderableType:
+def _recovery_table(found: Sequence[Incident], clusters: Sequence[Object], part: Part) -> RenderableType:
     if not found:
         return lines("No recoveries.")
     now = datetime.now(UTC)
-    headings = ("Recovery", "State", "Done", "Waits for", "Age", "Cluster")
-    if not everywhere:
-        return table(*headings, rows=[_recovery_row(each, clusters, now) for each in found])
-    rows = [(each.recovery.meta.namespace, *_recovery_row(each, clusters, now)) for each in found]
-    return table("Namespace", *headings, rows=rows)
+    headings = ("Recovery", "State", "Done", "Waits for", "Age", "Cluster", *(_WIDE if part.wide else ()))
+    rows = [(*_recovery_row(each, clusters, now), *(_more(each) if part.wide else ())) for each in found]
+    if not part.everywhere:
+        return table(*headings, rows=rows)
+    return table(
+        "Namespace",
+        *headings,
+        rows=[(each.recovery.meta.namespace, *row) for each, row in zip(found, rows, strict=True)],
+    )
+
+
+_WIDE = ("Offline", "Asked", "Refused", "Failed", "Loss", "Plan", "Message")
+
+
+def _more(incident: Incident) -> tuple[object, ...]:
+    """The columns that only `wide` shows."""
+    counts = incident.counts
+    places = (Whereabouts.AWAITING_APPROVAL, Whereabouts.REFUSED, Whereabouts.FAILED)
+    return (
+        *((counts.offline, *(counts[place] for place in places)) if counts else ("-",) * 4),
+        (incident.recovery.status.get("plan") or {}).get("lossClass") or "-",
+        incident.plan.digest[:12] if incident.plan else "-",
+        incident.message,
+    )
 
 
 def _recovery_row(incident: Incident, clusters: Sequence[Object], now: datetime) -> tuple[object, ...]:

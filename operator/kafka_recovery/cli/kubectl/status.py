@@ -21,8 +21,8 @@ LOOK = timedelta(seconds=2)
 
 def status(session: Session, name: str | None, part: Part, watch: bool) -> ExitCode:
     """One recovery, or all of the part that is asked for. `watch`: until it has finished, or for ever."""
-    if name is not None and part != Part():
-        raise InvalidDocument("a NAME is looked for in one namespace: give it, or --all-namespaces and --selector")
+    if name is not None and part.chosen:
+        raise InvalidDocument("a NAME is one recovery: give it, or --all-namespaces, --selector and --cluster")
     for seen in _seen(session, name, part) if watch else [_look(session, name, part)]:
         if watch:
             say(f"--- {datetime.now(UTC):%H:%M:%S} UTC")

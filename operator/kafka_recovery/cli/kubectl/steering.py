@@ -40,10 +40,10 @@ class Which:
 
     def checked(self) -> Which:
         """Itself; raises InvalidDocument if none or several are given."""
-        given = [word for word, used in zip(("NAME", "--cluster", "--all"), self._used(), strict=True) if used]
+        given = [word for word, used in zip(("NAME", "--cluster", "--operator"), self._used(), strict=True) if used]
         if not given:
             raise InvalidDocument(
-                "nothing is named; give the NAME of a recovery, --cluster NAME, or --all for the whole operator"
+                "nothing is named; give the NAME of a recovery, --cluster NAME, or --operator for the whole operator"
             )
         if len(given) > 1:
             raise InvalidDocument(f"{' and '.join(given)} exclude each other; give one of them")

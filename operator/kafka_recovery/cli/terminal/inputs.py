@@ -101,6 +101,8 @@ def _each_once(ids: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
 
 def partition(text: str) -> TopicPartition:
     """One partition as `topic-index`; raises InvalidDocument with the form that is right."""
+    if text.isdecimal():
+        raise InvalidDocument(f"{text!r} is a number without its topic; write both as TOPIC-{text}")
     try:
         id = TopicPartition.parse(text)
     except ValueError as error:

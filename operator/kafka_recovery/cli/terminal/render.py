@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +18,9 @@ from kafka_recovery.formats.printable import printable
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
+
+FORMAT = 1
+"""Of all documents that programs read: raised when a field goes away or means something else."""
 
 _WIDTH_OF_FILES = 200
 """Columns where there is no terminal to ask: wide enough that no word of a table is broken."""
@@ -36,6 +39,8 @@ def write_result(output: Output, data: Any, shown: RenderableType, command: str 
 
     `command` is what to type next, a line each; it is shown to people only, and never wrapped: it is to be copied.
     """
+    if isinstance(data, Mapping) and "apiVersion" not in data:  # Kubernetes' own objects have theirs
+        data = {"formatVersion": FORMAT, **data}
     if output is Output.TABLE:
         text = _drawn(shown, sys.stdout) + "".join(f"\n{printable(line)}" for line in command.splitlines())
         text += "\n" * bool(command)

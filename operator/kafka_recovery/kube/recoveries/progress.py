@@ -32,6 +32,9 @@ from kafka_recovery.kube.recoveries.status import (
 
 _LOG = logging.getLogger(__name__)
 
+_LONG = timedelta(seconds=10)
+"""A wait whose end is told. That of a shorter one would be another at each look, and each a write of the status."""
+
 
 @dataclass
 class Progress:
@@ -247,8 +250,9 @@ class Progress:
             _LOG.warning("%d refused: %s, the first: %s: %s", count, code, first.id, first.reason)
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
-        """The engine waits: for a clean member to return, or out of quarantine."""
-        self.enter(Phase.PLANNING, Reason(why.code, f"{why.message} (waits {duration.total_seconds():g} s)"))
+        """The engine waits: for a clean member to return, or out of quarantine. Short waits are told at each look."""
+        until = f" (until {instant(datetime.now(UTC) + duration)})" if duration >= _LONG else ""
+        self.enter(Phase.PLANNING, Reason(why.code, why.message + until))
 
     def any_failed(self) -> bool:
         """Whether an election did not verify."""

@@ -74,6 +74,18 @@ def test_a_plan_shows_verdicts_waves_loss_digest_and_what_to_type_next(cluster: 
     assert f"\nNext: {command}\n" in shown.stdout
 
 
+def test_who_names_no_partition_sees_the_plan_of_all_that_are_offline(cluster: SmallCluster, recovery: Run) -> None:
+    """To look costs nothing; to elect, they have to be named, and the command that is told next names them."""
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    shown = recovery("plan")
+
+    assert shown.exit_code == 0, shown.output
+    assert "orders-17" in shown.stdout
+    (following,) = [line for line in shown.stdout.splitlines() if line.startswith("Next: ")]
+    assert " --all-offline-partitions " in following
+
+
 def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(
     cluster: SmallCluster, recovery: Run, tmp_path: Path
 ) -> None:

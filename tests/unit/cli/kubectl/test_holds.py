@@ -57,7 +57,8 @@ STOPS: list[tuple[Stop, str]] = [
     (cluster, f"{NOTE}cluster prod is suspended; to let it go on: kubectl kafka-recovery resume --cluster prod"),
     (
         operator,
-        f"{NOTE}the operator of namespace kafka is suspended; to let it go on: kubectl kafka-recovery resume --all",
+        f"{NOTE}the operator of namespace kafka is suspended; to let it go on: "
+        "kubectl kafka-recovery resume --operator",
     ),
     (operator_elsewhere, f"{NOTE}it is suspended: ConfigMap ops/operator says suspend: true"),
     (no_cluster, f"{NOTE}there is no WatchedCluster prod; create it"),

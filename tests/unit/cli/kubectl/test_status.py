@@ -9,6 +9,7 @@ import pytest
 
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.api import ApiError, Unanswered
 from kafka_recovery.kube.recoveries.status import Known, Phase
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
@@ -72,11 +73,38 @@ def test_labels_choose_recoveries_and_their_clusters(
     assert not [line for line in shown.splitlines() if line.startswith("test")]
 
 
+def test_one_cluster_is_shown_with_its_recoveries_alone(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster("prod")
+    incidents.cluster("test")
+    incidents.opened("prod-1", PLANNING)
+    incidents.opened("test-1", PLANNING, clusterRef={"name": "test"})
+
+    shown = plugin("status", "--cluster", "test").stdout
+
+    assert "test-1" in shown
+    assert "prod" not in shown
+    assert "No WatchedCluster tset in namespace kafka." in plugin("status", "--cluster", "tset").stdout
+    assert plugin("status", "prod-1", "--cluster", "prod").exit_code == 2
+
+
+def test_wide_shows_of_each_recovery_what_it_may_lose_and_its_plan(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+
+    wide = " ".join(plugin("status", "-o", "wide").stdout.split())
+
+    assert "Offline Asked Refused Failed Loss" in wide
+    assert f"Plan: {digest(plan)[:12]}" in wide
+    assert "Message: the plan waits for a RecoveryApproval" in wide
+    assert digest(plan)[:12] not in plugin("status").stdout
+    assert plugin("status", "prod-1", "-o", "wide").stdout == plugin("status", "prod-1").stdout
+    assert plugin("approve", "prod-1", "-o", "wide").exit_code == 2, "it is no list"
+
+
 def test_a_name_is_looked_for_in_one_namespace(plugin: Plugin) -> None:
     refused = plugin("status", "prod-1", "-A")
 
     assert refused.exit_code == 2
-    assert "a NAME is looked for in one namespace" in refused.stderr
+    assert "a NAME is one recovery" in refused.stderr
 
 
 def test_a_recovery_is_watched_to_its_end(

@@ -60,19 +60,19 @@ def test_the_whole_operator_is_suspended_also_where_its_record_is_missing(
 ) -> None:
     kubernetes.memory._keep(LEASE, {"metadata": {"name": "kafka-recovery-operator", "uid": "lease"}})
 
-    done = plugin("suspend", "--all")
+    done = plugin("suspend", "--operator")
 
     assert done.exit_code == 0
     assert done.stdout.startswith("The operator of namespace kafka is suspended.")
     assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "true"}
     kubernetes.memory.objects[HOUSE]["data"]["other"] = "kept"
-    assert plugin("resume", "--all").exit_code == 0
+    assert plugin("resume", "--operator").exit_code == 0
     assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "false", "other": "kept"}
 
 
 def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     """Who forgot --namespace must not believe that all is stopped; an operator without a Lease obeys all the same."""
-    done = plugin("suspend", "--all")
+    done = plugin("suspend", "--operator")
 
     assert done.exit_code == 0
     assert "BUT NO OPERATOR HAS ITS LEASE THERE" in done.stdout + done.stderr
@@ -83,9 +83,9 @@ def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugi
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "nothing is named; give the NAME of a recovery, --cluster NAME, or --all for the whole operator"),
-        (["prod-1", "--all"], "NAME and --all exclude each other; give one of them"),
-        (["--cluster", "a", "--all"], "--cluster and --all exclude each other; give one of them"),
+        ([], "nothing is named; give the NAME of a recovery, --cluster NAME, or --operator for the whole operator"),
+        (["prod-1", "--operator"], "NAME and --operator exclude each other; give one of them"),
+        (["--cluster", "a", "--operator"], "--cluster and --operator exclude each other; give one of them"),
         (["--cluster", "A"], "'A' can't be the name of a WatchedCluster: small letters, digits, dashes and dots"),
     ],
 )

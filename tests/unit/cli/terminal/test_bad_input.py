@@ -20,9 +20,9 @@ PLAN = ["plan", "--all-offline-partitions"]
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["plan"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json-file"),
         ([*PLAN, "--partition", "a-1"], "--all-offline-partitions and --partition exclude each other"),
-        (["recover"], "no partitions are named"),
+        (["recover"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json"),
+        (["recover", "--partition", "17"], "'17' is a number without its topic; write both as TOPIC-17"),
         (
             ["plan", "--partition", "orders"],
             "'orders' is not a partition; write it as topic-index, for example",
@@ -185,8 +185,8 @@ def test_execute_says_which_files_it_takes() -> None:
     [
         ('{"kind": "RecoveryPlan"}', "is not a plan"),
         ('{"kind": "Other", "plan": {}}', "is not a plan"),
-        ('{"kind": "RecoveryPlan", "plan": {}}', "evidence: Field required"),
-        ('{"kind": "RecoveryPlan", "plan": 7}', "plan.json"),
+        ('{"formatVersion": 1, "kind": "RecoveryPlan", "plan": {}}', "evidence: Field required"),
+        ('{"formatVersion": 1, "kind": "RecoveryPlan", "plan": 7}', "plan.json"),
         ('{"partitions": []}', "partitions: must be a list with at least one entry"),
         ('{"partitions": [{"topic": "a", "partitions": [0]}]}', "names partitions but no leaders; use recover"),
         ("{", "line 1, column 2: not JSON"),
@@ -204,6 +204,26 @@ def test_a_file_that_can_t_be_executed(
     assert refused.exit_code == 2
     assert problem in refused.stderr
     assert cluster.target is None
+
+
+def test_a_plan_of_another_format_is_refused(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
+    """A field may mean something else there."""
+    cluster.offline("orders-17", {2: 27})
+    file = tmp_path / "plan.json"
+    assert recovery(*PLAN, "--out", file).exit_code == 0
+    file.write_text(file.read_text().replace('"formatVersion": 1', '"formatVersion": 2', 1))
+
+    refused = recovery("execute", file)
+
+    assert refused.exit_code == 2
+    assert "has formatVersion 2; this release reads 1: make a new plan" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [PLAN, ["inspect"]])
+def test_a_document_says_which_format_it_has(cluster: SmallCluster, recovery: Run, words: list[str]) -> None:
+    cluster.offline("orders-17", {2: 27})
+
+    assert json.loads(recovery(*words, "--output", "json").stdout)["formatVersion"] == 1
 
 
 def test_a_plan_that_was_edited_is_refused(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:

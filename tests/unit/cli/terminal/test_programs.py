@@ -102,7 +102,7 @@ def test_a_shell_can_complete_each_program(program: str) -> None:
 def test_kubectl_completes_commands_options_values_and_files() -> None:
     assert [line.partition("\t")[0] for line in suggestions(["s"])] == ["status", "suspend", "support-bundle"]
     assert [line.partition("\t")[0] for line in suggestions(["status", "--kube"])] == ["--kubeconfig"]
-    assert suggestions(["status", "-o", ""]) == ["table", "json", "yaml"]
+    assert suggestions(["status", "-o", ""]) == ["table", "wide", "json", "yaml"]
     assert suggestions(["support-bundle", "--out", "/tm"]) == [], "the shell knows files best"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kafka_recovery.domain.policy import EvidenceRules, Policy, Rule, TopicSelec
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.recoveries import progress
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
 from kafka_recovery.kube.recoveries.status import Phase, plan_asked
 from unit.decision.incident import ORDERS, evidence, log, partition
@@ -100,6 +102,28 @@ def test_the_same_said_again_is_no_change(seen: Seen) -> None:
         seen.progress.concluded(outcome(Outcome.RECOVERED))
 
     assert seen.told() == 2
+
+
+def test_a_long_wait_says_until_when(seen: Seen) -> None:
+    """A duration says nothing to whoever reads the status later."""
+    before = datetime.now(UTC)
+
+    seen.progress.waiting(Reason("RequestInDoubt", "nothing is changed until it can't"), timedelta(minutes=1))
+
+    said = re.fullmatch(r"nothing is changed until it can't \(until (.*)\)", seen.progress.reason.message)
+    assert said, seen.progress.reason.message
+    assert timedelta(0) <= datetime.fromisoformat(said[1]) - before <= timedelta(minutes=1, seconds=5)
+
+
+def test_a_short_wait_that_goes_on_is_told_once(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC) for second in range(9))
+    monkeypatch.setattr(progress, "instant", lambda at=None: str(next(moments)))
+
+    for _ in range(3):
+        seen.progress.waiting(Reason("RelaySilent", "broker 3 does not answer"), timedelta(seconds=1))
+
+    assert seen.told() == 1
+    assert seen.progress.reason.message == "broker 3 does not answer"
 
 
 @pytest.mark.parametrize(
