@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.loss import classify, cost_of, replay_elr
+from kafka_recovery.decision.intactness import replay_elr
+from kafka_recovery.decision.loss import classify, cost_of
 from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
@@ -374,6 +375,18 @@ def test_a_leader_that_was_no_clean_member_was_elected_uncleanly_though_no_mark_
     loss = lossof(
         replace(BEHIND, isr=(BrokerId(2),)), 2, history(*led, step(2, leader=BrokerId(2)), intact=(1, 2, 3))
     )  # fmt: skip
+    assert "a history without unclean election" in loss.missing[0]
+
+
+def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowledged_without_it() -> None:
+    """A raise to 2 counts for the controller before the leader obeys it: broker 1 went on alone, and Kafka then elected
+    broker 2 as an ELR member. What broker 1 acknowledged alone is on broker 1 only.
+    """
+    alone = (step(1, 2, 3, min_isr=1, leader_epoch=BEFORE), step(1, min_isr=1, leader_epoch=BEFORE, elr=(BrokerId(2),)))
+    by = history(*alone, step(2, min_isr=1, leader=BrokerId(2), elr=(BrokerId(1),)), intact=(1, 2, 3))
+    loss = lossof(replace(BEHIND, isr=(BrokerId(2),)), 2, by)
+
+    assert loss.loss_class is LossClass.UNKNOWN
     assert "a history without unclean election" in loss.missing[0]
 
 
