@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 
-from kafka_recovery.decision.intactness import began_uncleanly, is_intact
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact, replay_elr
 from kafka_recovery.decision.logs import contains, contradict, lacks
 from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import BrokerLoss, Decision, Lack, Loss, Verdict
@@ -130,21 +129,6 @@ def witnessed_loss(partition: PartitionEvidence, leader: Replica) -> int:
     """Offsets that others once saw beyond the leader's log end: surely lost."""
     ends = [witness.end for witness in partition.witnessed_ends]
     return max(0, max(ends, default=0) - leader.log.end) if leader.log else 0
-
-
-def replay_elr(steps: Sequence[HistoryStep]) -> frozenset[BrokerId]:
-    """ISR and ELR after these steps, as KIP-966 tracks them, also where the cluster has ELR off.
-
-    While the ISR is below min.insync.replicas nothing is acknowledged, so who leaves it then still holds everything
-    that was. Where one step changes both ISR and min.insync.replicas, the lower value counts: records may have been
-    acknowledged in between.
-    """
-    elr: frozenset[BrokerId] = frozenset()
-    for before, after in pairwise(steps):
-        isr = frozenset(after.isr)
-        enough = min(before.min_isr, after.min_isr, len(after.replicas))
-        elr = frozenset() if len(isr) >= enough else (elr | frozenset(before.isr)) - isr
-    return elr | frozenset(steps[-1].isr)
 
 
 Silence = tuple[BrokerId, str]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.loss import classify, cost_of, replay_elr
+from kafka_recovery.decision.intactness import replay_elr
+from kafka_recovery.decision.loss import classify, cost_of
 from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
@@ -121,15 +122,23 @@ def test_what_the_chosen_log_lacks_of_an_intact_member_bounds_the_loss() -> None
     assert loss.proof.endswith("its copy is intact, and broker 2's log lacks 10 offsets of it")
 
 
-def test_of_two_intact_members_each_holds_all_so_the_smaller_bound_counts() -> None:
-    four = (1, 2, 3, 4)
-    left = history(
-        step(*four, min_isr=3, replicas=four),
-        step(1, 3, 4, min_isr=3, replicas=four),
-        step(1, min_isr=3, replicas=four),
-        intact=(3, 4),
-    )
-    loss = lossof(partition({1: None, 2: log(10), 3: log(15), 4: log(18)}), 2, left)
+THREE_AND_FOUR_STAYED = tuple(
+    step(*members, min_isr=3, replicas=(1, 2, 3, 4)) for members in ((1, 2, 3, 4), (1, 3, 4), (1,))
+)
+
+
+@pytest.mark.parametrize(("three", "four"), [(15, 18), (18, 15)])
+def test_of_two_intact_members_each_holds_all_so_the_smaller_bound_counts(three: int, four: int) -> None:
+    seen = partition({1: None, 2: log(10), 3: log(three), 4: log(four)})
+    loss = lossof(seen, 2, history(*THREE_AND_FOUR_STAYED, intact=(3, 4)))
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 5)
+
+
+@pytest.mark.parametrize("unread", [3, 4])
+def test_an_intact_member_whose_vector_is_unread_takes_nothing_from_what_another_proves(unread: int) -> None:
+    held = {1: None, 2: log(10), 3: log(15), 4: log(15)} | {unread: log(15, epochs=None)}
+    loss = lossof(partition(held), 2, history(*THREE_AND_FOUR_STAYED, intact=(3, 4)))
 
     assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 5)
 
@@ -374,6 +383,18 @@ def test_a_leader_that_was_no_clean_member_was_elected_uncleanly_though_no_mark_
     loss = lossof(
         replace(BEHIND, isr=(BrokerId(2),)), 2, history(*led, step(2, leader=BrokerId(2)), intact=(1, 2, 3))
     )  # fmt: skip
+    assert "a history without unclean election" in loss.missing[0]
+
+
+def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowledged_without_it() -> None:
+    """A raise to 2 counts for the controller before the leader obeys it: broker 1 went on alone, and Kafka then elected
+    broker 2 as an ELR member. What broker 1 acknowledged alone is on broker 1 only.
+    """
+    alone = (step(1, 2, 3, min_isr=1, leader_epoch=BEFORE), step(1, min_isr=1, leader_epoch=BEFORE, elr=(BrokerId(2),)))
+    by = history(*alone, step(2, min_isr=1, leader=BrokerId(2), elr=(BrokerId(1),)), intact=(1, 2, 3))
+    loss = lossof(replace(BEHIND, isr=(BrokerId(2),)), 2, by)
+
+    assert loss.loss_class is LossClass.UNKNOWN
     assert "a history without unclean election" in loss.missing[0]
 
 

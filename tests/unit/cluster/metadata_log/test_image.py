@@ -10,8 +10,7 @@ import pytest
 from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log import image as image_module
 from kafka_recovery.cluster.metadata_log.image import Image
-from kafka_recovery.decision.intactness import began_uncleanly, is_intact
-from kafka_recovery.decision.loss import replay_elr
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact, replay_elr
 from kafka_recovery.domain.history import MOST_STEPS, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass

@@ -90,7 +90,7 @@ def _led_uncleanly(history: PartitionHistory) -> bool:
     """Whether anybody led in it who may have lacked something."""
     for place, (before, after) in enumerate(pairwise(history.steps), 1):
         if after.leader is not None and after.leader_epoch != before.leader_epoch:
-            was_clean = after.leader in before.isr or after.leader in (before.elr or ())
+            was_clean = after.leader in _elr(history.steps[:place])
             if not was_clean or not _kept_all(after.leader, history.steps[:place], history.starts, after.since):
                 return True
     return any(step.recovering for step in history.steps)
