@@ -74,14 +74,14 @@ def command(*words: str) -> str:
 
 
 def test_the_ranking_s_numbers_are_shown_with_where_the_rest_lies(told: Told) -> None:
-    assert told.ranked.splitlines()[1].split() == ["2", "13", "0", "0", "3", "1"]
+    assert told.ranked.splitlines()[1].split() == ["2", "16", "0", "0", "3", "1"]
     assert str(told.root / "rank" / "manifest.json") in told.ranked
 
 
 def test_for_programs_it_is_the_manifest(told: Told) -> None:
     said = json.loads(told.readied)
 
-    assert (said["task"], said["summary"]["partitions"]) == ("readiness", 13)
+    assert (said["task"], said["summary"]["partitions"]) == ("readiness", 16)
     assert json.loads(Path(said.pop("manifest")).read_bytes()) == said
 
 
