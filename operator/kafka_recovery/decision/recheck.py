@@ -309,7 +309,8 @@ def _loss_no_worse(decision: Decision, seen: PartitionEvidence, around: ClusterI
 
 def _told(loss: Loss) -> str:
     each = ", ".join(f"{lack.records} records of broker {lack.broker}" for lack in loss.lacks) or "no records of others"
-    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {each})"
+    most = f"at most {loss.at_most}, " if loss.at_most else ""
+    return f"{loss.loss_class} ({most}at least {loss.at_least}, visibly lacking {each})"
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

@@ -303,6 +303,25 @@ def test_a_proven_class_must_be_proven_again() -> None:
     assert code(recheck(decision, made_on(evidence(proven)), evidence(PLANNED), policy())) == "LossIsWorse"
 
 
+def test_a_bound_that_grew_was_not_approved_though_each_broker_loses_what_was_planned() -> None:
+    """Broker 3, of which the leader lacks 5 records, is another process now; broker 4, of which it lacks 8, is not."""
+    four = tuple(step(*members, min_isr=3, replicas=(1, 2, 3, 4)) for members in ((1, 2, 3, 4), (1, 3, 4), (1,)))
+    seen = partition({1: None, 2: log(12, (0, 0), (5, 10)), 3: log(15, (0, 0)), 4: log(18, (0, 0))})
+    brokers, epochs_first = (*THREE, broker(4)), policy(candidate_order=CandidateOrder.EPOCH_FIRST)
+    then = evidence(replace(seen, history=history(*four, intact=(3, 4))), brokers=brokers)
+    now = evidence(replace(seen, history=history(*four, intact=(4,))), brokers=brokers)
+    decision = decided(then, epochs_first)
+    assert decision.loss is not None
+    assert decision.loss.at_most == 5
+
+    assert recheck(decision, made_on(then), then, epochs_first) is None
+    reason = recheck(decision, made_on(then), now, epochs_first)
+    assert code(reason) == "LossIsWorse"
+    assert reason is not None
+    assert "costs Bounded (at most 8, at least 0" in reason.message
+    assert "planned Bounded (at most 5, at least 0" in reason.message
+
+
 @pytest.mark.parametrize(
     ("as_of", "view_advances", "why"),
     [

@@ -130,6 +130,18 @@ def test_a_sole_member_that_comes_back_as_another_process_and_leads_counts_as_un
     assert began_uncleanly(told(log))
 
 
+def test_an_elr_member_that_leads_by_a_minimum_that_the_leader_may_not_have_gone_by_counts_as_unclean() -> None:
+    """The minimum of 2 is in force at the controller, so it keeps B; A may have acknowledged alone by 1."""
+    log = created(minimum=1)
+    log.add(feature(elr=1))
+    log.add(minimum_of("orders", "2"))
+    log.add(changed(isr=[A], eligible_leader_replicas=[B, C]))
+    log.add(changed(isr=[], eligible_leader_replicas=[A, B, C], leader=NO_LEADER))
+    log.add(changed(isr=[B], eligible_leader_replicas=[A, C], leader=B))
+
+    assert began_uncleanly(told(log))
+
+
 def test_what_stands_in_one_batch_is_one_change_to_brokers() -> None:
     """Configs may be written after the partition: nobody ever led by the default between the two."""
     log = created()
