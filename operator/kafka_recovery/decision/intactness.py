@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from kafka_recovery.domain.elr import elections, some_leader_was_no_member
 from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 
@@ -21,37 +22,13 @@ def is_intact(broker: BrokerId, history: PartitionHistory) -> bool:
 def began_uncleanly(history: PartitionHistory) -> bool:
     """Whether some leader of the history may have lacked an acknowledged record when it was elected.
 
-    By the partition's recovery state, or because a clean member came back to lead, not proven to be intact: a sole ISR
-    member that registers anew is elected, whatever it has lost. Or because Kafka's own ELR had it, and the replayed one
-    has not: the controller counts a min.insync.replicas that the leader may not have gone by.
+    It was no member, or it came back to lead, not proven to be intact: a sole ISR member that registers anew is
+    elected, whatever it has lost.
     """
     steps = history.steps
-    if any(step.recovering for step in steps):
-        return True
-    for number, (before, after) in enumerate(pairwise(steps), 1):
-        leader = after.leader
-        if leader is None or after.leader_epoch == before.leader_epoch:
-            continue
-        if leader not in replay_elr(steps[:number]):
-            return True
-        if not _kept(leader, steps[:number], history.starts, after.since):
-            return True
-    return False
-
-
-def replay_elr(steps: Sequence[HistoryStep]) -> frozenset[BrokerId]:
-    """ISR and ELR after these steps, as KIP-966 tracks them, also where the cluster has ELR off.
-
-    While the ISR is below min.insync.replicas nothing is acknowledged, so who leaves it then still holds everything
-    that was. Where one step changes both ISR and min.insync.replicas, the lower value counts: records may have been
-    acknowledged in between.
-    """
-    elr: frozenset[BrokerId] = frozenset()
-    for before, after in pairwise(steps):
-        isr = frozenset(after.isr)
-        enough = min(before.min_isr, after.min_isr, len(after.replicas))
-        elr = frozenset() if len(isr) >= enough else (elr | frozenset(before.isr)) - isr
-    return elr | frozenset(steps[-1].isr)
+    return some_leader_was_no_member(steps) or any(
+        not _kept(leader, steps[:place], history.starts, steps[place].since) for place, leader in elections(steps)
+    )
 
 
 def _kept(broker: BrokerId, steps: Sequence[HistoryStep], starts: Sequence[BrokerStart], until: int) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from kafka_recovery.decision.intactness import began_uncleanly, is_intact, replay_elr
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.decision.logs import contains, contradict, lacks
 from kafka_recovery.decision.subjects import Cost
+from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
@@ -251,8 +252,11 @@ def _by_containment(leader: Replica, holder: Replica) -> Loss:
         return _unknown(_vectors_wanted(leader, [holder]))
     why = f"{_holds_all(holder)}, its copy is intact, and broker {leader.broker}'s log"
     lack = None if whole else lacks(chosen, log, holder.broker)
-    if lack is None:
+    if lack is None and chosen.end >= log.end:
         return Loss(LossClass.LOSSLESS, at_most=0, proof=f"{why} contains all of it")
+    if lack is None:  # retention emptied the holder's: no record is lost, but consumers may have committed further on
+        why = f"{why} ends {log.end - chosen.end} offsets before it, which would be used again"
+        return Loss(LossClass.BOUNDED, at_most=0, proof=why)
     return Loss(LossClass.BOUNDED, at_most=lack.records, proof=f"{why} lacks {lack.records} offsets of it")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import may_hold_more
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
-from kafka_recovery.decision.intactness import replay_elr
+from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Plan

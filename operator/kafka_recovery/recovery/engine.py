@@ -273,17 +273,23 @@ class Engine:
     async def _end_earlier_runs(
         self, execution: Execution, entries: Sequence[Run | DamagedRun], but: str | None = None
     ) -> LeftBehind:
-        """Put back what cut-short runs left behind and close them; returns what was not put back."""
-        earlier = replace(execution, session=Session(Silent()))
+        """Put back what cut-short runs left behind and close them; returns what was not put back.
+
+        Where no order was altered, an election may still be held by a broker that is silent.
+        """
+        earlier, altered = replace(execution, session=Session(Silent())), set[TopicPartition]()
         for run in entries:
             if isinstance(run, Run) and run.digest != but:
                 execution.session.take_over(run)
                 await earlier.take_over(run, go_on=False)
+                elected = run.plan.elections.items()
+                altered.update(id for id, decision in elected if decision.order != decision.assignment)
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
         )
         reason = Reason("OrderNotRestored", message)
-        still = {outcome.id: reason for outcome in earlier.session.report().outcomes if not outcome.order_restored}
+        left = [outcome for outcome in earlier.session.report().outcomes if not outcome.order_restored]
+        still = {outcome.id: (outcome.id not in altered and outcome.reason) or reason for outcome in left}
         damaged = LeftBehind.by(entries)
         return replace(damaged, at=still | dict(damaged.at))
 

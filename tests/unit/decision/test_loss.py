@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.intactness import replay_elr
 from kafka_recovery.decision.loss import classify, cost_of
 from kafka_recovery.decision.subjects import Cost
+from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId
@@ -159,12 +159,21 @@ def test_the_lowest_min_isr_at_a_change_counts() -> None:
     assert loss.missing == ("broker 1's log: no answer",)
 
 
-@pytest.mark.parametrize("start", [0, 500])
+@pytest.mark.parametrize("start", [0, 27])
 def test_of_an_intact_member_whose_records_were_all_deleted_nothing_can_be_lacked(start: int) -> None:
     deleted = log(start, start=start, epochs=())
     loss = lossof(copies(_1=None, _2=log(27), _3=deleted), 2, THREE_LEFT_LAST)
 
     assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
+
+
+def test_a_leader_that_would_use_offsets_again_is_not_lossless_though_no_record_is_lost() -> None:
+    """Retention emptied the member's log at offset 500. Groups that have committed there would skip what is new."""
+    deleted = log(500, start=500, epochs=())
+    loss = lossof(copies(_1=None, _2=log(27), _3=deleted), 2, THREE_LEFT_LAST)
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 0)
+    assert loss.proof.endswith("and broker 2's log ends 473 offsets before it, which would be used again")
 
 
 def test_a_log_that_may_still_be_cut_to_an_older_leader_s_contains_nothing_for_sure() -> None:

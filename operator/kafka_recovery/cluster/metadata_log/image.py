@@ -29,6 +29,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
+from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset
 from kafka_recovery.domain.loss_class import LossClass
@@ -373,9 +374,9 @@ class Image:
         return self._doubted[1]
 
     def _may_lack_transactions(self, partition: _Partition) -> bool:
-        """Elected uncleanly since all were in sync, or as a new process, which may have lost what the old one had."""
+        """A leader was no member since all were in sync, or came back as a new process, which may have lost some."""
         steps = partition.steps
-        if partition.leader == _NOBODY or not partition.whole or any(step.recovering for step in steps):
+        if partition.leader == _NOBODY or not partition.whole or some_leader_was_no_member(steps):
             return True
         led = {step.leader for step in steps if step.leader is not None}
         processes = ({each.incarnation for each in self._registered_since(id, steps[0].since)} for id in led)

@@ -10,7 +10,8 @@ import pytest
 from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log import image as image_module
 from kafka_recovery.cluster.metadata_log.image import Image
-from kafka_recovery.decision.intactness import began_uncleanly, is_intact, replay_elr
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact
+from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.history import MOST_STEPS, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -318,6 +319,19 @@ def test_who_comes_back_to_lead_transactions_as_another_process_may_lack_some_un
     assert told(log).transaction_log is LossClass.UNKNOWN
     log.add(changed(topic_id=of_transactions, isr=[A, B, C]))
     assert told(log).transaction_log is None
+
+
+def test_a_leader_of_transactions_that_only_kafka_s_own_elr_had_kept_may_lack_some() -> None:
+    """The controller counts a minimum of two that the leader before may not have gone by."""
+    log = fell_behind()
+    of_transactions = UUID(int=9)
+    log.add(feature(elr=1))
+    topic = record("Topic", 0, Values(name="__transaction_state", topic_id=of_transactions))
+    log.add(topic, record("Partition", 2, partition_of(of_transactions)))
+    log.add(changed(topic_id=of_transactions, isr=[A], eligible_leader_replicas=[B]))
+    assert told(log).transaction_log is None
+    log.add(changed(topic_id=of_transactions, isr=[B], eligible_leader_replicas=[], leader=B))
+    assert told(log).transaction_log is LossClass.UNKNOWN
 
 
 def test_a_leader_of_transactions_that_registers_anew_as_the_same_process_lacks_none() -> None:

@@ -113,6 +113,7 @@ def _full(story: Chronicle, id: TopicPartition) -> bool:
 
 _QUIET: Mapping[str, Callable[[Chronicle, TopicPartition], bool]] = {
     "OrderNotRestored": held_up_by_a_relay,
+    "RelaySilent": held_up_by_a_relay,
     "NoCandidate": _nobody_lives,
     "LogDirOffline": _a_disk_is_gone,
     "ReplicationFactorTooLow": _too_few,

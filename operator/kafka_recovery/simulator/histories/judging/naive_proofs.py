@@ -53,7 +53,7 @@ def _proven(candidate: Replica, log: ReplicaLog, intact: Sequence[Replica], hist
     for other in copies.values():
         if log.epochs is not None and other is not None and other.epochs is not None:
             missed = records(other) - held
-            costs.append((1 if missed else 0, len(missed)))
+            costs.append((1 if missed or log.end < other.end else 0, len(missed)))
     return min(costs)
 
 
