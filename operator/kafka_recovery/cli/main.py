@@ -30,6 +30,7 @@ from kafka_recovery.cli.terminal.options import (
     Partitions,
     PolicyFile,
     ReplicaLogInfoKey,
+    Verbose,
 )
 from kafka_recovery.cli.terminal.programs import Version, program
 from kafka_recovery.cli.terminal.render import Output
@@ -74,6 +75,7 @@ def inspect(
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Show every replica's log. Changes nothing.
 
@@ -111,6 +113,7 @@ def plan(
         bool, typer.Option("--exit-code", help="Exit with 1 if some partition stays without a leader by this plan.")
     ] = False,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Decide what to do, and why. Changes nothing.
 
@@ -152,6 +155,7 @@ def explain(
     attest_for: AttestFor = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Explain the decision on one partition.
 
@@ -225,6 +229,7 @@ def execute(
     attest_for: AttestFor = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Carry out exactly what was planned.
 
@@ -265,6 +270,7 @@ def recover(
     attest_reason: AttestReason = None,
     attest_for: AttestFor = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Plan, ask for approval, elect, verify.
 
@@ -300,6 +306,7 @@ def resume(
     policy: PolicyFile = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Go on with unfinished runs.
 
@@ -330,6 +337,7 @@ def undo(
         ),
     ] = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Restore orders that unfinished runs left.
 

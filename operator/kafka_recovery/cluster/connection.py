@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import copy
 import itertools
+import logging
 import socket
 import ssl
 import struct
@@ -32,6 +33,9 @@ from kafka_recovery.cluster.security import Security, authenticate
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import require_safe
+
+_LOG = logging.getLogger(__name__)
+"""Every connection, request and answer, at the level DEBUG; never what is in them, which may be a password."""
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes. Ten times what 5000 partitions need; a longer prefix is another protocol's text read as a number."""
@@ -103,19 +107,24 @@ class Connection:
         # Stores lie on disks, which may be slow; the system's CAs take their time as well.
         context = await threads.call(security.tls_context) if security.tls else None
         dial = dial or Sockets(threads)
+        _LOG.debug("%s: connecting, %s", address, "with TLS" if context else "in plaintext")
         try:
             reader, writer = await dial(address, context)
         except OSError as error:
-            raise _could_not_open(address, security, error) from error
+            problem = _could_not_open(address, security, error)
+            _LOG.debug("not connected: %s", problem)
+            raise problem from error
         except (ValueError, OverflowError) as error:  # an empty or endless label of a name, a NUL, a port beyond 65535
             what = f"{address.host!r}, port {address.port}, is nothing that can be connected to; check the broker's "
             raise BrokerUnreachable(address, f"{what}advertised.listeners") from error
         connection = cls(address, security, client_id, threads, reader, writer)
         try:
             await connection._authenticate()
-        except BaseException:
+        except BaseException as error:
+            _LOG.debug("%s: not logged in: %s", address, type(error).__name__)
             await connection.close()
             raise
+        _LOG.debug("%s: connected%s", address, "" if security.sasl is None else f", {security.sasl.mechanism}")
         return connection
 
     @property
@@ -162,6 +171,7 @@ class Connection:
         self._questions[correlation_id] = _Question(response_class, version, answer)
         # No drain: what is written is bounded by what is asked, and every question has a deadline.
         self._writer.write(frame)
+        _LOG.debug("%s: request %d: %s v%d", self.address, correlation_id, type(request).__name__, version)
         return answer
 
     async def close(self) -> None:
@@ -226,6 +236,8 @@ class Connection:
             invalid = InvalidAnswer(self.address, f"{name} v{question.version} can't be read: {type(error).__name__}")
             invalid.__cause__ = error
             raise invalid from error
+        late = ", which nobody waits for any more" if question.answer.done() else ""
+        _LOG.debug("%s: answer to request %d, %d bytes%s", self.address, correlation_id, len(frame), late)
         # Not before: whoever ends the connection tells those who are on the list.
         self._questions.pop(correlation_id, None)
         if not question.answer.done():
@@ -240,6 +252,7 @@ class Connection:
         if self._lost is not None:
             return
         self._lost = error
+        _LOG.debug("disconnected: %s", error)
         questions, self._questions = self._questions, {}
         for question in questions.values():
             if not question.answer.done():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 import struct
@@ -516,6 +517,23 @@ class TestSasl:
                 await Connection.open(broker.address, wrong, "a-test")
 
         assert "hunter2" not in f"{refusal.value!r} {refusal.value.reason}"
+
+    async def test_every_request_and_answer_is_logged_and_nothing_of_what_is_in_them(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG, "kafka_recovery.cluster")
+        secure = Security(Protocol.SASL_PLAINTEXT, sasl=Sasl(Mechanism.PLAIN, Password("ann", "hunter2")))
+        roles = {"SaslHandshake": offers("PLAIN"), "SaslAuthenticate": believes()}
+        async with StagedBroker(roles) as broker:
+            address = broker.address
+            with pytest.raises(AuthenticationFailed):
+                await Connection.open(address, secure, "a-test")
+
+        told = [line.removeprefix(f"{address}: ") for line in caplog.messages]
+        assert told[:3] == ["connecting, in plaintext", "request 1: SaslHandshakeRequest v1", told[2]]
+        assert told[2].startswith("answer to request 1, ")
+        assert "not logged in: AuthenticationFailed" in told
+        assert "hunter2" not in caplog.text
 
     async def test_a_mechanism_that_is_not_enabled_is_said_with_those_that_are(self) -> None:
         async with StagedBroker({"SaslHandshake": offers("SCRAM-SHA-512", "OAUTHBEARER")}) as broker:

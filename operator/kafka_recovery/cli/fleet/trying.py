@@ -15,6 +15,7 @@ from kafka_recovery.cli.terminal.options import (
     OutputForm,
     PolicyFile,
     ReplicaLogInfoKey,
+    Verbose,
 )
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import run
@@ -134,6 +135,7 @@ def snapshot(
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     output: OutputForm = Output.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Keep evidence as a Parquet file.
 

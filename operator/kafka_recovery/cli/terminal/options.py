@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.text import tell_of_requests
 from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
 from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 
@@ -106,6 +107,15 @@ AttestFor = Annotated[
         metavar="DURATION",
         help="How long it holds, from 1m to 24h. [default: 1h]",
         show_default=False,
+    ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        callback=tell_of_requests,
+        help="Tell on stderr of each connection, request and answer, and when. Never what is in them.",
     ),
 ]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_word_nobody_knows(recovery: Run, words: list[str]) -> None:
     assert refused.exit_code == 2
     assert "Error: " in refused.stderr
     assert refused.stdout == ""
+
+
+def test_why_no_broker_answers_can_be_looked_into() -> None:
+    """-v is of its command alone: the next one in the same process tells nothing."""
+    words = ["inspect", "--bootstrap-server", "127.0.0.1:1"]
+
+    told, silent = CliRunner().invoke(main.app, [*words, "-v"]), CliRunner().invoke(main.app, words)
+
+    assert (told.exit_code, silent.exit_code) == (3, 3)
+    assert re.search(r" ms  127.0.0.1:1: connecting, in plaintext\n", told.stderr)
+    assert re.search(r" ms  not connected: 127.0.0.1:1: connection refused\n", told.stderr)
+    assert told.stdout == ""
+    assert "connecting" not in silent.stderr
 
 
 @pytest.mark.parametrize("address", ["kafka-1", "kafka-1:x", "kafka-1:0", "kafka-1:9092,", ""])
