@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -414,12 +415,14 @@ async def test_while_nobody_mends_a_journal_it_is_listed_now_and_then_and_nothin
     office = await stalls(automatic, wrong)
     automatic.api.reads.clear()
     automatic.api.writes.clear()
-    await asyncio.sleep((SHORTEST_BACKSTOP - GONE_WITHIN - LOOK).total_seconds())
+    while_nobody_mends = SHORTEST_BACKSTOP - GONE_WITHIN - LOOK
+    await asyncio.sleep(while_nobody_mends.total_seconds())
 
     assert automatic.api.writes == []
     reads = Counter(automatic.api.reads)
     assert reads.keys() == {RECORDS.path(NAMESPACE), RECOVERIES.path(NAMESPACE, NAME)}
-    assert max(reads.values()) <= 5
+    # The run and its neighbours each read it once in a pause that is drawn, of half of that at the least.
+    assert max(reads.values()) <= 2 * math.ceil(while_nobody_mends / (GONE_WITHIN / 2))
     await office.all.stop()
 
 
