@@ -80,14 +80,22 @@ class ClusterDesk:
         self.clusters.opened((namespace, incident.name))
 
     async def _created(self, incident: Incident, body: Object) -> Object | None:
-        """The object that has room as an incident; None: another one has the name. Raises ApiError."""
+        """The object that has room as an incident; None: it has ended, or somebody opened it. Raises ApiError.
+
+        Raises NotOpened where one of its name is for something else: to take that for it would forget these partitions.
+        """
         api, namespace = self.clusters.api, self.key[0]
         try:
             made = await api.create(RECOVERIES.path(namespace), body)
         except AlreadyExists:  # perhaps ours, from before a crash, or by a call that was answered late
             there = await api.get(RECOVERIES.path(namespace, incident.name))
+            if there.get("status", {}).get("finished"):
+                return None
+            if any(there["spec"].get(field) != wanted for field, wanted in body["spec"].items()):
+                why = f"PartitionRecovery {incident.name} has its name and is for something else: delete that one"
+                raise NotOpened(why) from None
             asked = {name: value for name, value in there["spec"].items() if name not in ("suspend", "abort")}
-            return None if there.get("status", {}).get("finished") or asked != body["spec"] else there
+            return there if asked == body["spec"] else None
         _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
         return made
 
