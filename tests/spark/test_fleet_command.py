@@ -82,6 +82,7 @@ def test_for_programs_it_is_the_manifest(told: Told) -> None:
     said = json.loads(told.readied)
 
     assert (said["task"], said["summary"]["partitions"]) == ("readiness", 16)
+    assert said.pop("formatVersion") == 1
     assert json.loads(Path(said.pop("manifest")).read_bytes()) == said
 
 
