@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import classify, severity
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -68,7 +68,7 @@ def is_named_badly(decision: Decision, partition: PartitionEvidence, cluster: Cl
     if not decision.is_worse_than_best or best is None or planned is None or planned.at_most is None:
         return decision.is_worse_than_best
     loss = classify(partition, best, cluster)
-    return not _is_less(planned.loss_class, planned.at_most, loss.loss_class, loss.at_most)
+    return severity(loss) <= severity(planned)
 
 
 def _alike(better: BetterProof) -> tuple[CandidateOrder, BrokerId, BrokerId, LossClass, TopicPartition]:
@@ -86,25 +86,18 @@ def _better_proof(
         return None  # the order went by proofs, or it did not choose
     if planned.loss_class is LossClass.LOSSLESS or any(id in unregistered for id in partition.assignment):
         return None  # there is nothing better, or Kafka takes no order that puts another one first
-    best: BetterProof | None = None
+    best, least = None, planned
     for broker in decision.ranking:
         replica = partition.replica(broker)
         if replica is None or broker == leader or is_empty(replica.log):
             continue  # a log without a record holds nothing that any other one lacks
         loss = classify(partition, replica, cluster)
-        if loss.at_most is None or not _is_less(loss.loss_class, loss.at_most, planned.loss_class, planned.at_most):
-            continue
-        if best is None or _is_less(loss.loss_class, loss.at_most, best.loss_class, best.at_most):
-            best = BetterProof(
-                decision.candidate_order, leader, broker, loss.loss_class, loss.at_most, _lacks(loss), decision.id
-            )
-    return best
-
-
-def _is_less(one: LossClass, at_most: int, other: LossClass, than: int | None) -> bool:
-    if one is not other:
-        return BEST_FIRST.index(one) < BEST_FIRST.index(other)
-    return than is None or at_most < than
+        if loss.at_most is not None and severity(loss) < severity(least):
+            best, least = broker, loss
+    if best is None or least.at_most is None:
+        return None
+    order, lacks = decision.candidate_order, _lacks(least)
+    return BetterProof(order, leader, best, least.loss_class, least.at_most, lacks, decision.id)
 
 
 def _lacks(loss: Loss) -> int:

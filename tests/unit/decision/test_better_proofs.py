@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kafka_recovery.decision.better_proofs import better_proofs
 from kafka_recovery.decision.card import card, why_stopped
 from kafka_recovery.decision.planner import decide
@@ -99,12 +101,13 @@ def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -
     assert list(better_proofs(decide(evidence(offline()), policy()))) == []
 
 
-def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one() -> None:
-    """It is proven to lose nothing because nothing was acknowledged with acks=all: so no log loses anything of that."""
+@pytest.mark.parametrize("end", [0, 500], ids=["nothing was acknowledged with acks=all", "retention deleted all of it"])
+def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one(end: int) -> None:
+    """It is proven to lose nothing, and so no other log loses anything of what it has."""
     empty_left_last = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
-    seen = partition({1: None, 2: log(6), 3: log(0, epochs=())}, history=empty_left_last)
+    seen = partition({1: None, 2: log(6), 3: log(end, start=end, epochs=())}, history=empty_left_last)
 
-    assert list(better_proofs(decide(evidence(seen), LONGEST))) == []
+    assert list(better_proofs(decide(evidence(seen), BY_EPOCHS))) == []
 
 
 def test_what_the_remote_tier_of_a_topic_holds_is_proven_of_nobody() -> None:

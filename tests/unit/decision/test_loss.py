@@ -16,6 +16,7 @@ from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Metada
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.histories.judging import naive_proofs
 from unit.decision.incident import AS_OF, Held, broker, evidence, history, log, partition, started, step
 
 CLUSTER = evidence().cluster
@@ -405,6 +406,8 @@ def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowled
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert "a history without unclean election" in loss.missing[0]
+    seen = replace(BEHIND, isr=(BrokerId(2),), history=by)
+    assert naive_proofs.cost(seen.replicas[1], seen, CLUSTER) == naive_proofs.UNKNOWN
 
 
 def test_of_too_long_a_history_the_beginning_is_left_out_and_so_it_proves_nothing() -> None:

@@ -493,14 +493,20 @@ async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_of
     assert asking_office.all.claims(PROD) == {ORDERS: NAME}
 
 
-@taking_no_time
-async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_has_begun(office: Office) -> None:
-    """It would take that one's temporary order for the original one, and keep it for good."""
+async def restarted_beside_an_older_one(office: Office) -> None:
+    """It crashed in a wave; the older recovery of the same partition has begun nothing."""
     await crashed_in_a_wave(office)
     office.another("older", ORDERS, after=-HOUR)
     made = datetime.fromisoformat(office.api.recovery("older")["metadata"]["creationTimestamp"])
 
     office.open(untaken={"older": made, NAME: made + HOUR}, begun=frozenset({NAME}))
+
+
+@taking_no_time
+async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_has_begun(office: Office) -> None:
+    """It would take that one's temporary order for the original one, and keep it for good."""
+    await restarted_beside_an_older_one(office)
+
     office.see("older")
     await asyncio.sleep(60)
     assert office.all.claims(PROD) == {}
@@ -514,11 +520,8 @@ async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_ha
 @taking_no_time
 async def test_after_a_restart_what_was_begun_waits_for_no_older_recovery(office: Office) -> None:
     """Whoever may create recoveries could make one that nobody can take up."""
-    await crashed_in_a_wave(office)
-    office.another("older", ORDERS, after=-HOUR)
-    made = datetime.fromisoformat(office.api.recovery("older")["metadata"]["creationTimestamp"])
+    await restarted_beside_an_older_one(office)
 
-    office.open(untaken={"older": made, NAME: made + HOUR}, begun=frozenset({NAME}))
     office.see()
     await office.until("Recovered")
 

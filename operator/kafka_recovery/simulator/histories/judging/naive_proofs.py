@@ -25,12 +25,10 @@ _CLASSES: Mapping[LossClass, int] = {LossClass.LOSSLESS: 0, LossClass.BOUNDED: 1
 
 
 def cost(candidate: Replica, partition: PartitionEvidence, cluster: ClusterState) -> Cost:
-    """What it is proven to lose at most if this replica leads, by local logs."""
+    """What it is proven to lose at most if this replica, which follows no older leader, leads; by local logs."""
     history, log = partition.history, candidate.log
     if history is None or log is None or not _whole(history, partition, cluster) or _led_uncleanly(history):
         return UNKNOWN
-    if log.answered_under != partition.leader_epoch:
-        return UNKNOWN  # it may still follow an older leader, and cut its log to that one's
     intact = [replica for replica in partition.replicas if _intact(replica, partition, history, cluster)]
     proven = _proven(candidate, log, intact, history)
     seen_beyond = max((witness.end - log.end for witness in partition.witnessed_ends), default=0)
