@@ -98,7 +98,7 @@ def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -
 
     assert list(better_proofs(decide(evidence(offline()), by_proof))) == []
     assert list(better_proofs(decide(evidence(offline(known=None)), LONGEST))) == []
-    assert list(better_proofs(decide(evidence(offline()), policy()))) == []
+    assert list(better_proofs(decide(evidence(offline()), BY_EPOCHS))) == []
 
 
 @pytest.mark.parametrize("end", [0, 500], ids=["nothing was acknowledged with acks=all", "retention deleted all of it"])
@@ -117,7 +117,7 @@ def test_what_the_remote_tier_of_a_topic_holds_is_proven_of_nobody() -> None:
 
 
 def test_a_leader_that_a_person_named_is_no_choice_of_the_order() -> None:
-    plan = decide(evidence(offline()), policy(), designated={ORDERS: BrokerId(2)})
+    plan = decide(evidence(offline()), BY_EPOCHS, designated={ORDERS: BrokerId(2)})
 
     assert plan.decisions[0].leader == 2
     assert list(better_proofs(plan)) == []
