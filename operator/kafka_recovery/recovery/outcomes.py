@@ -47,7 +47,7 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
 
     The replica that any of the partition's plans designated and elected counts as planned.
     """
-    elections = [each for each in (run, *reversed(run.earlier)) if each.held or each is run]
+    elections = (run, *reversed(run.earlier))
     elected_by = [each for each in elections if each is run or _may_lead_since(each, run, lead)]
     decision = next((each.decision for each in elected_by if each.decision.leader == lead.leader), run.decision)
     member, planned = lead.leader in run.clean_members, lead.leader == decision.leader

@@ -78,10 +78,11 @@ class TestPages:
 
     async def test_pages_that_do_not_advance_are_not_turned_forever(self) -> None:
         play = many(orders=3)
+        cursor = DescribeTopicPartitionsResponse.Cursor(topic_name="orders", partition_index=1)
+        pages = iter([cursor, cursor, None])
 
         def stuck(heard: Heard) -> Any:
-            cursor = DescribeTopicPartitionsResponse.Cursor(topic_name="orders", partition_index=1)
-            return DescribeTopicPartitionsResponse(topics=[], next_cursor=cursor)
+            return DescribeTopicPartitionsResponse(topics=[], next_cursor=next(pages))
 
         async with asking(play) as (brokers, at):
             play.members[1].roles["DescribeTopicPartitions"] = stuck

@@ -35,6 +35,12 @@ def sizes(world: World) -> list[int]:
     return [partitions for _, _, partitions in world.waves]
 
 
+def leaderless(world: World, id: TopicPartition) -> None:
+    """It has lost its new leader."""
+    held = world.kafka.partitions[id]
+    held.leader, held.epoch = None, held.epoch + 1
+
+
 def recovered(report: Report) -> list[TopicPartition]:
     return [outcome.id for outcome in report.outcomes if outcome.outcome is Outcome.RECOVERED]
 
@@ -49,12 +55,7 @@ async def test_every_wave_that_verified_unlocks_the_next_size(world: World) -> N
 async def test_a_canary_that_dies_as_it_begins_to_lead_stops_all_others(world: World) -> None:
     """Its log may be what ends it: the next wave would end the next one."""
     plan = await world.plan(CANARY)
-
-    def die() -> None:
-        canary = world.kafka.partitions[plan.waves[0][0]]
-        canary.leader, canary.epoch = None, canary.epoch + 1
-
-    world.after("elect", die)
+    world.after("elect", lambda: leaderless(world, plan.waves[0][0]))
 
     report = await world.execute(plan)
 
@@ -286,6 +287,25 @@ async def test_never_more_than_the_last_size_are_elected_and_do_not_lead_yet(wor
     assert len(recovered(report)) == len(IDS)
 
 
+async def test_a_wave_is_elected_once_those_before_lead_though_their_orders_are_not_restored_yet(world: World) -> None:
+    restore, elected = world.kafka.restore, asyncio.Event()
+    when_restored: list[bool] = []
+
+    async def slow(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        await world.clock.sleep(timedelta(seconds=1))
+        when_restored.append(elected.is_set())
+        return await restore(requests)
+
+    world.kafka.restore = slow  # type: ignore[method-assign]
+    world.before("elect", elected.set, nth=2)
+    slowly(world, every=timedelta(milliseconds=200))
+
+    report = await world.recover(policy(Approval.AUTO, 6))
+
+    assert when_restored == [True, True]
+    assert len(recovered(report)) == len(IDS)
+
+
 async def test_a_new_leader_is_given_no_more_than_it_can_begin_in_a_second(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +352,17 @@ async def test_after_a_wave_that_is_decided_again_a_canary_is_first_again(world:
     assert world.kept_its_promises()
 
 
+async def test_what_is_left_of_a_plan_whose_canary_is_decided_again_is_decided_again_with_it(world: World) -> None:
+    """Its leader was gone at once, and nothing else has changed: the others may still be elected."""
+    canary = (await world.plan(CANARY)).waves[0][0]
+    world.after("elect", lambda: leaderless(world, canary))
+
+    report = await world.recover(CANARY, effort=Effort(attempts=3))
+
+    assert sizes(world)[:4] == [1, 1, 2, 5]
+    assert len(recovered(report)) == len(IDS)
+
+
 async def test_a_wave_that_is_ready_waits_for_the_end_of_one_that_stumbled_in_the_last_moment(world: World) -> None:
     """Three of six lead, so the last three may be elected; while their owners ponder, another of the six dies."""
     six = policy(Approval.AUTO, 6)
@@ -341,8 +372,7 @@ async def test_a_wave_that_is_ready_waits_for_the_end_of_one_that_stumbled_in_th
     owners = Owners(world, six)
 
     def die() -> None:
-        died = world.kafka.partitions[plan.waves[0][3]]
-        died.leader, died.epoch = None, died.epoch + 1
+        leaderless(world, plan.waves[0][3])
         world.after("leaders", owners.answer)
 
     world.after("elect", lambda: owners.ponder(after=1, meanwhile=die))

@@ -173,6 +173,23 @@ async def test_an_order_that_somebody_else_set_since_is_left_alone(world: World)
     assert await world.open_runs() == []
 
 
+async def test_an_order_that_somebody_else_set_where_nothing_was_begun_is_left_alone(world: World) -> None:
+    """The run died before the wave of this partition. Its owner has had the same idea since."""
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    plan = await world.plan(policy(Approval.AUTO, 1))
+    await begun(world)
+    same = plan.elections[PAYMENTS].order
+    assert same != plan.elections[PAYMENTS].assignment
+    world.kafka.reassign(PAYMENTS, same)
+
+    await world.undo()
+
+    assert world.kafka.partitions[PAYMENTS].assignment == same
+    assert world.unrestored() == []
+    assert await world.open_runs() == []
+
+
 async def test_undo_restores_orders_and_leaves_leaders(world: World) -> None:
     world.offline()
     world.offline({3: 8, 4: 9}, PAYMENTS)

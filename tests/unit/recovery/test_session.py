@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from kafka_recovery.domain.election import Leadership
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -23,18 +25,21 @@ def test_each_partition_is_waited_for_from_when_it_came() -> None:
     assert waiting.waited(PAYMENTS, timedelta(seconds=125)) == timedelta(seconds=5)
 
 
-async def test_a_broker_that_is_in_sync_only_by_an_election_of_this_call_is_no_clean_way_out(world: World) -> None:
-    """A later look shows it in the ISR, where its own unclean election put it."""
+@pytest.mark.parametrize(("held", "told"), [(True, Outcome.RECOVERED), (False, Outcome.FAILED)])
+async def test_a_replica_from_outside_the_isr_that_was_planned_and_leads_is_called_ours_only_if_we_elected(
+    world: World, held: bool, told: Outcome
+) -> None:
+    """A later look shows it in the ISR, where an unclean election put it: that of this call, or somebody else's."""
     world.offline({3: 15, 2: 27})
     plan = await world.plan()
     session = Session(world)
-    run = session.begin(plan, plan.decisions)[ORDERS]
-    run.held = True
+    session.remember(plan.evidence)
+    session.begin(plan, plan.decisions)[ORDERS].held = held
 
     outcome = session.online(plan.decisions[0], led(plan.decisions[0]))
 
     assert outcome
-    assert outcome.outcome is Outcome.RECOVERED
+    assert outcome.outcome is told
 
 
 async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_that_was_made_anew(world: World) -> None:

@@ -143,7 +143,7 @@ async def prune(
     deleted = 0
     for recovery, found in (await _unowned(api, namespace, cluster_id)).items():
         facts = [] if found.damage else found.facts
-        old = [each for each in by_plan(facts) if not is_unfinished(each) and _youngest(each) < before]
+        old = [each for each in by_plan(facts) if _youngest(each) < before]
         if old and recovery.uid not in living_uids and await _is_gone(api, namespace, recovery):
             kept = Facts(api, namespace, recovery, cluster_id)
             whole = by_plan([*facts, *(note for note in await kept.notes() if note.owned)])
