@@ -14,5 +14,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _written(char) for char in text)
 
 
+def one_line(text: str, longest: int) -> str:
+    """The text on one line of at most `longest` characters; what is longer ends in an ellipsis."""
+    line = " ".join(printable(text[: 4 * longest]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
 def _written(char: str) -> str:
     return " " if char in "\t\n\r" else char.encode("unicode_escape").decode()

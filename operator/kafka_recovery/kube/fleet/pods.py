@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.formats.printable import printable
+from kafka_recovery.formats.printable import one_line
 from kafka_recovery.kube.machinery.api import Object
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
@@ -26,8 +26,7 @@ _EXCEPTION = re.compile(r"[\w.$]*(Error|Exception|Failure|Exit)\b.*")
 
 def short(text: str) -> str:
     """One line of bounded length, without control characters."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return one_line(text, LONGEST)
 
 
 def driver_of(pods: Iterable[Object]) -> Object | None:

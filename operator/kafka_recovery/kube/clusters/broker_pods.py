@@ -1,0 +1,82 @@
+"""The Pods that the brokers of a Kafka of Strimzi's run in, their volume claims and their nodes, as they are now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from http import HTTPStatus
+
+from kafka_recovery.domain.pods import BrokerPod, NodeState
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters import pod_objects as objects
+from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CLUSTER_LABEL
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
+from kafka_recovery.kube.resources.kinds import WatchedCluster
+
+PODS_UNKNOWN = "PodsUnknown"
+
+DEADLINE = timedelta(seconds=2)
+"""For one look, while an incident waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPods:
+    """Of one Kafka of Strimzi's in a namespace. What may not be read is unknown, and no error."""
+
+    api: Api
+    namespace: str
+    kafka: str
+    deadline: timedelta = DEADLINE
+
+    async def look(self) -> tuple[BrokerPod, ...] | Reason:
+        """All of them, without their nodes; a reason: they can't be seen. Raises nothing of the API's."""
+        mine = f"{CLUSTER_LABEL}={self.kafka}"
+        try:
+            async with asyncio.timeout(self.deadline.total_seconds()):
+                pods, claims = await asyncio.gather(
+                    self._all("pods", f"{mine},{BROKER_LABEL}=true"), self._readable("persistentvolumeclaims", mine)
+                )
+        except (ApiError, TimeoutError) as error:
+            return Reason(PODS_UNKNOWN, f"the Pods of Kafka {self.kafka} can't be seen: {_why(error, self.deadline)}")
+        return objects.pods_of(self.kafka, pods, claims)
+
+    async def with_nodes(self, pods: Iterable[BrokerPod]) -> tuple[BrokerPod, ...]:
+        """The same Pods with the state of their nodes. Raises nothing of the API's."""
+        pods = tuple(pods)
+        names = sorted({pod.node for pod in pods if pod.node})
+        states = dict(zip(names, await asyncio.gather(*map(self._state, names)), strict=True))
+        return tuple(replace(pod, node_state=states[pod.node]) if pod.node else pod for pod in pods)
+
+    async def _state(self, node: str) -> NodeState:
+        try:
+            async with asyncio.timeout(self.deadline.total_seconds()):
+                return objects.node_state(await self.api.get(f"/api/v1/nodes/{node}", deadline=self.deadline))
+        except NotFound:
+            return NodeState.GONE
+        except (ApiError, TimeoutError, ValueError):
+            return NodeState.UNKNOWN
+
+    async def _readable(self, plural: str, selector: str) -> list[Object] | None:
+        try:
+            return await self._all(plural, selector)
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                return None
+            raise
+
+    async def _all(self, plural: str, selector: str) -> list[Object]:
+        path = f"/api/v1/namespaces/{self.namespace}/{plural}"
+        return await self.api.list_all(path, params={"labelSelector": selector}, deadline=self.deadline)
+
+
+def broker_pods(api: Api, cluster: WatchedCluster) -> BrokerPods | None:
+    """Those of a watched cluster; None: nothing says which Pods are its brokers'."""
+    return BrokerPods(api, cluster.meta.namespace, cluster.strimzi.name) if cluster.strimzi else None
+
+
+def _why(error: Exception, deadline: timedelta) -> str:
+    if isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN:
+        return f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it"
+    return error.reason if isinstance(error, ApiError) else f"no answer within {deadline.total_seconds():g} s"
