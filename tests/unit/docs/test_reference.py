@@ -41,6 +41,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (
             *("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/metadata.py"),
             *("cluster/gathering.py", "cluster/metadata_log/reader.py", "cluster/membership.py"),
+            "kube/clusters/broker_pods.py",
         ),
     ),
     ((Place.CHANGE,), ("decision/attesting.py", "decision/recheck.py", "decision/sameness.py")),

@@ -23,6 +23,7 @@ _MOST_CLAIMS = 20
 _CONTAINER = "kafka"
 """Strimzi's name of the container that the broker runs in."""
 _ON_THEIR_WAY = frozenset({"ContainerCreating", "PodInitializing"})
+_TERMINATING = ("Terminating", "")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]{0,79}")
 _LOGS = re.compile(r"data(-[0-9]{1,9})?")
 """Strimzi's names of the volumes of a broker's logs (VolumeUtils)."""
@@ -110,7 +111,7 @@ def _hindrance(pod: Object) -> tuple[str, str]:
     """Why it does not run: Kubernetes' word, and its sentence."""
     meta, status = _mapping(pod.get("metadata")), _mapping(pod.get("status"))
     if meta.get("deletionTimestamp"):
-        return "Terminating", ""
+        return _TERMINATING
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return _word(scheduled.get("reason")) or "Unschedulable", _message(scheduled)
