@@ -58,7 +58,7 @@ EVERYTHING: Object = {
     "networkPolicy": {"ingressFrom": INGRESS_FROM, "egress": EGRESS},
     "replicaCount": 2,
     "evidence": {"url": "s3://bucket/evidence"},
-    "strimzi": {"enabled": True},
+    "strimzi": {"enabled": True, "nodes": True},
     "fleet": FLEET,
     "alertmanager": {
         "enabled": True,
@@ -160,6 +160,17 @@ def test_more_rights_only_for_who_wants_them(charts: Helm, part: str) -> None:
         rules(charts.rendered(OPERATOR, **{part: FLEET if part == "fleet" else {"enabled": True}}), "Role", NAME)
         == without + more
     )
+
+
+def test_it_reads_nodes_only_where_that_is_wanted(charts: Helm) -> None:
+    by_hand = rules(manifest("rbac/optional/nodes.yaml"), "ClusterRole", f"{NAME}-nodes")
+
+    without = names(charts.rendered(OPERATOR, strimzi={"enabled": True}), "ClusterRole")
+    objects = charts.rendered(OPERATOR, strimzi={"enabled": True, "nodes": True})
+
+    assert (None, f"{NAME}-nodes-{HOME}") not in without
+    assert rules(objects, "ClusterRole", f"{NAME}-nodes-{HOME}") == by_hand
+    assert only(objects, "ClusterRoleBinding", f"{NAME}-nodes-{HOME}")["roleRef"]["name"] == f"{NAME}-nodes-{HOME}"
 
 
 def test_it_reads_the_admission_policies_it_relies_on(charts: Helm) -> None:

@@ -15,6 +15,7 @@ from kafka_recovery.decision.attesting import attested_lost, told
 from kafka_recovery.decision.better_proofs import better_proofs, is_named_badly
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
+from kafka_recovery.decision.pods import place, pods_of
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait
@@ -35,7 +36,8 @@ class BrokerGlance:
 
     `replicas`: its copies of them, `unread` and `empty`: how many of these gave no answer, or held no record.
     `kafka_elects`: partitions that Kafka can have it lead by itself once it is back; `plan_elects`: that the plan does.
-    `cost` and `kafka_cost`: what it deletes if the plan elects others, and if Kafka elects whom it can.
+    `cost` and `kafka_cost`: what it deletes if the plan elects others, and if Kafka elects whom it can. `pod`: where it
+    ran, if it did not answer and Kubernetes tells of it; else empty.
     """
 
     broker: BrokerId
@@ -47,6 +49,7 @@ class BrokerGlance:
     plan_elects: int
     cost: BrokerCost
     kafka_cost: BrokerCost
+    pod: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +395,8 @@ def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
         cost = priced.get(id, BrokerCost(id))
         then = by_kafka.get(id, BrokerCost(id))
         seen = state(plan.evidence.cluster.broker(id))
-        yield BrokerGlance(id, seen, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then)
+        pod = "; ".join(map(place, pods_of(plan.evidence.cluster, id)))
+        yield BrokerGlance(id, seen, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then, pod)
 
 
 def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, BrokerCost]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision import pods
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
@@ -55,7 +56,8 @@ class Explanation:
     after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
     `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
     `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
-    `attested`: what a person said of its brokers; that which does not count first.
+    `attested`: what a person said of its brokers; that which does not count first. `pods`: what Kubernetes said of
+    those that were away.
     """
 
     id: TopicPartition
@@ -74,6 +76,7 @@ class Explanation:
     starting: tuple[str, ...]
     since: tuple[str, ...]
     attested: tuple[str, ...]
+    pods: tuple[str, ...]
 
 
 def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None) -> Explanation:
@@ -110,6 +113,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
         since=tuple(_since(partition, led)),
         attested=tuple(told(plan.evidence, partition.assignment)),
+        pods=tuple(_pods(partition, around.cluster)),
     )
 
 
@@ -323,6 +327,11 @@ def _since(partition: PartitionEvidence, led: Led | None) -> Iterator[str]:
     absent = [broker for broker in away(partition) if broker != leader and broker not in followers]
     if absent and (led or leader is not None):
         yield after_an_election(absent, (partition.id,))
+
+
+def _pods(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[str]:
+    for broker in away(partition):
+        yield from (f"Broker {broker}: {each}" for each in pods.told(cluster, broker))
 
 
 def _listed(brokers: list[BrokerId]) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision import pods
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.better_proofs import instead_of_approving, is_named_badly
@@ -41,10 +42,14 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person can find out or do. `answers`: each one, and what follows; an empty one goes without saying."""
+    """What a person can find out or do. `answers`: each one, and what follows; an empty one goes without saying.
+
+    `known`: what was seen that may help to answer it, in sentences.
+    """
 
     asked: str
     answers: tuple[tuple[str, str], ...]
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Choice:
         """All of it in running text: what must not be done comes before anything that may be."""
         yield from (*self.stop, *self.unasked, *self.first, *self.never)
         for question in self.questions:
-            yield question.asked
+            yield from (question.asked, *question.known)
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
 
 
@@ -88,11 +93,16 @@ def elect_or_wait(plan: Plan) -> Choice:
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     return Choice(
         (*dangers, *(_runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
-        (*_nothing_better(len(proven), len(leaderless)), *_silent_at_once(waiting, lost), *bugs),
+        (
+            *_nothing_better(len(proven), len(leaderless)),
+            *_silent_at_once(waiting, lost),
+            *_empty_disks(leaderless, plan.evidence.cluster),
+            *bugs,
+        ),
         tuple(_never(leaderless, lost)),
         (
             *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
-            *_start_first(waiting, copied + otherwise, led, lost),
+            *_start_first(waiting, copied + otherwise, led, plan.evidence.cluster),
         ),
     )
 
@@ -128,6 +138,12 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
             "is broken. Look from the machine or pod of each, not from here: does Kafka run there, and does it reach "
             "the controllers? One that runs is cut off, not dead: repair its network, and wait."
         )
+
+
+def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+    """Of brokers that Kafka elects by itself: it elects an empty one as well."""
+    returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
+    yield from pods.dangers((pod for pod in cluster.pods if pod.broker in returning), cluster.observed_at)
 
 
 def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *, asked: bool) -> Iterator[str]:
@@ -220,9 +236,10 @@ def _start_first(
     waiting: Sequence[PartitionEvidence],
     otherwise: str,
     led: Sequence[PartitionEvidence],
-    lost: frozenset[BrokerId],
+    cluster: ClusterState,
 ) -> Iterator[Question]:
-    """`lost`: whose disk was attested lost, so that nobody has to ask."""
+    """Nobody has to ask of a broker whose disk was attested lost."""
+    lost = attested_lost(cluster)
     ordered = list(_by_gain(waiting, lost))
     if not ordered:
         return
@@ -248,6 +265,7 @@ def _start_first(
                 ("Yes, but files were lost or repaired on it, or may have been", _crashed(saved)),
                 ("No, it is lost", no),
             ),
+            tuple(pods.told(cluster, first)),
         )
         return
     yield Question(
@@ -256,15 +274,20 @@ def _start_first(
             unknown,
             ("Yes, its host did not crash", f"{saved}start it, wait. {elected}"),
             (f"Yes, but {_DOUBTS}", _crashed(saved)),
-            ("Its machine is dead, its disk whole", _ELSEWHERE),
-            ("It runs, but can't be reached", _unreached(otherwise)),
+            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise)),
             ("No, its disk is lost", no),
         ),
+        tuple(pods.told(cluster, first)),
     )
 
 
 _ELSEWHERE = "copy first as above, then start it with that disk on another machine."
 _DOUBTS = "its host crashed or may have, or its volume was detached by force or set back"
+
+
+def _elsewhere_or_unreached(otherwise: str) -> Iterator[tuple[str, str]]:
+    yield "Its machine is dead, its disk whole", _ELSEWHERE
+    yield "It runs, but can't be reached", _unreached(otherwise)
 
 
 def _unreached(otherwise: str) -> str:

@@ -21,6 +21,7 @@ from kafka_recovery.domain.ids import (
     TopicId,
     TopicPartition,
 )
+from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.reason import Reason
 
 NO_EPOCH = LeaderEpoch(-1)
@@ -212,6 +213,8 @@ class ClusterState:
     `committed`: what the active controller said to have committed; None: it did not say, or there is none.
     `history_problem`: why the controllers' metadata log told no history; None: it did, or was not asked for.
     `attestations`: what a person said of brokers before this look; each that does not count in it says why.
+    `pods`: of brokers that hold a copy and did not answer, as Kubernetes has them; nothing is decided by them.
+    `pods_problem`: why they could not be seen; None: they were, or nobody can know which Pods are the brokers'.
     """
 
     cluster_id: str
@@ -227,6 +230,8 @@ class ClusterState:
     committed: MetadataOffset | None = None
     history_problem: Reason | None = None
     attestations: tuple[Attestation, ...] = ()
+    pods: tuple[BrokerPod, ...] = ()
+    pods_problem: Reason | None = None
 
     @property
     def releases(self) -> tuple[str, ...]:

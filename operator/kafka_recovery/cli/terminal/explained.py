@@ -54,6 +54,7 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
     for row in explanation.rows:
         if row.reason and not explanation.since and row.reason.message not in quoted:
             yield f"Broker {row.broker}: {row.reason}"
+    yield from explanation.pods
     if explanation.loss:
         yield f"Loss: {explanation.loss}"
     yield from explanation.either_way

@@ -120,6 +120,8 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
             yield Text.assemble((f"{asked} ", "bold"), " ".join(then for _, then in question.answers))
             continue
         yield cell(asked, "bold")
+        if question.known:
+            yield Padding(Text.assemble(("When this was planned: ", "bold"), " ".join(question.known)), (0, 0, 0, 2))
         for answer, then in question.answers:
             yield Padding(Text.assemble((f"{answer}: ", "bold"), then), (0, 0, 0, 2))
 
@@ -135,8 +137,9 @@ def _command(found: tuple[str, str] | None) -> Iterator[RenderableType]:
 def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableType]:
     if shown:
         planned = [f"Deletes if {found.planned}"] if found.planned else []
-        headings = ("Broker", "Seen as", "Would lead", "Read", *planned, f"Deletes if {found.kafka}")
-        yield table(*headings, rows=(_glance(broker, found) for broker in shown))
+        pods = ["Pod"] if any(broker.pod for broker in shown) else []
+        headings = ("Broker", "Seen as", *pods, "Would lead", "Read", *planned, f"Deletes if {found.kafka}")
+        yield table(*headings, rows=(_glance(broker, found, with_pods=bool(pods)) for broker in shown))
 
 
 def _alike(found: Sequence[Alike]) -> Iterator[RenderableType]:
@@ -175,11 +178,12 @@ def _range(values: tuple[int, int]) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _glance(broker: BrokerGlance, found: Card) -> tuple[object, ...]:
+def _glance(broker: BrokerGlance, found: Card, *, with_pods: bool) -> tuple[object, ...]:
     by = (("by Kafka", broker.kafka_elects), ("by plan", broker.plan_elects))
     return (
         broker.broker,
         broker.state,
+        *([broker.pod or "-"] if with_pods else []),
         ", ".join(f"{whom} {count:,} of {found.offline:,}" for whom, count in by if count) or "-",
         _logs(broker),
         *([_deletes(broker.cost, found.offline)] if found.planned else []),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
+from kafka_recovery.decision.returns import away
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import BrokerPod, NodeState
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import pod_objects as objects
@@ -32,6 +35,31 @@ class BrokerPods:
 
     async def look(self) -> tuple[BrokerPod, ...] | Reason:
         """All of them, without their nodes; a reason: they can't be seen. Raises nothing of the API's."""
+        found = await self._read()
+        return found if isinstance(found, Reason) else objects.pods_of(self.kafka, *found)
+
+    async def beside(self, gathering: Awaitable[Evidence]) -> Evidence:
+        """The evidence that is gathered, with the Pods of brokers that hold a copy and did not answer.
+
+        They are looked at meanwhile, so that a look takes no longer for it where brokers are waited for. Raises what
+        `gathering` does.
+        """
+        reading = asyncio.ensure_future(self._read())
+        try:
+            evidence = await gathering
+            absent = silent(evidence)
+            if not absent:
+                return evidence
+            found = await reading
+        finally:
+            reading.cancel()
+        if isinstance(found, Reason):
+            return replace(evidence, cluster=replace(evidence.cluster, pods_problem=found))
+        theirs = (pod for pod in objects.pods_of(self.kafka, *found, of=absent) if pod.broker in absent)
+        pods = await self.with_nodes(theirs)
+        return replace(evidence, cluster=replace(evidence.cluster, pods=pods))
+
+    async def _read(self) -> tuple[list[Object], list[Object] | None] | Reason:
         mine = f"{CLUSTER_LABEL}={self.kafka}"
         try:
             async with asyncio.timeout(self.deadline.total_seconds()):
@@ -40,7 +68,7 @@ class BrokerPods:
                 )
         except (ApiError, TimeoutError) as error:
             return Reason(PODS_UNKNOWN, f"the Pods of Kafka {self.kafka} can't be seen: {_why(error, self.deadline)}")
-        return objects.pods_of(self.kafka, pods, claims)
+        return pods, claims
 
     async def with_nodes(self, pods: Iterable[BrokerPod]) -> tuple[BrokerPod, ...]:
         """The same Pods with the state of their nodes. Raises nothing of the API's."""
@@ -69,6 +97,12 @@ class BrokerPods:
     async def _all(self, plural: str, selector: str) -> list[Object]:
         path = f"/api/v1/namespaces/{self.namespace}/{plural}"
         return await self.api.list_all(path, params={"labelSelector": selector}, deadline=self.deadline)
+
+
+def silent(evidence: Evidence) -> frozenset[BrokerId]:
+    """Who holds a copy of a partition without a leader, and gave no answer for it."""
+    offline = (partition for partition in evidence.partitions if partition.leader is None)
+    return frozenset(broker for partition in offline for broker in away(partition))
 
 
 def broker_pods(api: Api, cluster: WatchedCluster) -> BrokerPods | None:

@@ -15,6 +15,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import status as cluster_status
+from kafka_recovery.kube.clusters.broker_pods import broker_pods
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
@@ -274,6 +275,7 @@ class Clusters:
         history = HistoryFollower(kafka, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
+        cluster.pods = broker_pods(self.api, spec)
         cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), _leaving(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):

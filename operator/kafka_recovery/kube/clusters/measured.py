@@ -11,19 +11,26 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.recovery.ports import Cluster, Election
 
 
 class MeasuredCluster:
-    """Port `Cluster`: how long looking takes, how many replicas stayed silent, and what was seen of a log before."""
+    """Port `Cluster`: how long looking takes, how many replicas stayed silent, and what was seen of a log before.
 
-    def __init__(self, cluster: Cluster, metrics: Metrics, label: str, last_seen: LastSeen) -> None:
+    `pods`: where brokers run; None: nobody can know which Pods are theirs.
+    """
+
+    def __init__(
+        self, cluster: Cluster, metrics: Metrics, label: str, last_seen: LastSeen, pods: BrokerPods | None = None
+    ) -> None:
         self._cluster = cluster
         self._metrics = metrics
         self._label = label
         self._last_seen = last_seen
+        self._pods = pods
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
@@ -31,7 +38,8 @@ class MeasuredCluster:
         """See the port."""
         await self._last_seen.ready()  # before, not after: evidence ages
         with self._metrics.timing(Step.GATHER):
-            evidence = await self._cluster.gather(scope, rules, known)
+            gathering = self._cluster.gather(scope, rules, known)
+            evidence = await (self._pods.beside(gathering) if self._pods else gathering)
         if evidence.partitions:
             silent = sum(
                 replica.log is None

@@ -15,6 +15,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.measured import MeasuredCluster, MeasuredElection
@@ -59,6 +60,8 @@ class OpenCluster:
     begun: frozenset[str] = frozenset()
     """Those of them that may have altered orders: until all of these are known no other recovery is begun."""
     last_seen: LastSeen = field(default_factory=LastSeen)
+    pods: BrokerPods | None = None
+    """Where its brokers run; None: nobody can know which Pods are theirs."""
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
@@ -82,7 +85,7 @@ class OpenCluster:
     @property
     def measured(self) -> Cluster:
         """The cluster as engines and approvals look at it."""
-        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen)
+        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen, self.pods)
 
     def finalizer(self, api: RecordsApi) -> OrderFinalizer:
         """Ours on the WatchedCluster, for a run that begins."""

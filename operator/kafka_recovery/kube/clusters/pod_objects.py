@@ -31,16 +31,19 @@ _LOGS = re.compile(r"data(-[0-9]{1,9})?")
 Object = Mapping[str, Any]
 
 
-def pods_of(kafka: str, pods: Iterable[object], claims: Iterable[object] | None) -> tuple[BrokerPod, ...]:
+def pods_of(
+    kafka: str, pods: Iterable[object], claims: Iterable[object] | None, of: Iterable[BrokerId] = ()
+) -> tuple[BrokerPod, ...]:
     """The Pods of the brokers of a Kafka of Strimzi's, in the order of broker ids; `claims` None: they can't be read.
 
-    A broker of which there are only claims has an entry without a name. Several Pods may say that they are the same
-    broker: each has its entry, and nobody can tell which one is right.
+    A broker without a Pod has an entry without a name, if it has claims or is one of those that are asked `of`. Several
+    Pods may say that they are the same broker: each has its entry, and nobody can tell which one is right.
     """
     known = None if claims is None else _by_broker(kafka, claims)
     found = [_pod(id, pod, known) for pod in map(_mapping, pods) if (id := _broker(kafka, pod)) is not None]
     told = {each.broker for each in found}
-    found += [BrokerPod(id, claims=its) for id, its in (known or {}).items() if id not in told]
+    others = {*(known or ()), *of} - told
+    found += [BrokerPod(id, claims=None if known is None else known.get(id, ())) for id in others]
     return tuple(sorted(found, key=lambda each: (each.broker, each.name or "")))
 
 

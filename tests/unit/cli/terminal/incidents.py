@@ -19,10 +19,11 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from unit.decision.incident import EPOCH, ORDERS, Held, broker, dead, evidence, history, log, partition, step
+from unit.decision.incident import EPOCH, NOON, ORDERS, Held, broker, dead, evidence, history, log, partition, step
 
 SHOWN = Path(__file__).parent / "plans_shown"
 WIDTH = 110
@@ -174,6 +175,32 @@ def retention_emptied_the_only_copy() -> Plan:
     return planned(evidence(*orders(1, held), brokers=(dead(1), dead(2), broker(3))))
 
 
+def the_pod_of_the_last_member_is_killed() -> Plan:
+    """Kubernetes tells why it is away: its container gets too little memory."""
+    seen = evidence(*orders(3, {1: silent(1), 2: log(27), 3: log(15)}))
+    pod = BrokerPod(
+        broker=BrokerId(1),
+        name="prod-brokers-1",
+        uid="6f1c",
+        node="node-b",
+        node_state=NodeState.READY,
+        phase="Running",
+        reason="CrashLoopBackOff",
+        ended=ContainerEnd("OOMKilled", 137, NOON - timedelta(minutes=2)),
+        restarts=7,
+        claims=(VolumeClaim("data-0-prod-brokers-1", "Bound", NOON - timedelta(days=90)),),
+    )
+    return planned(replace(seen, cluster=replace(seen.cluster, pods=(pod,))))
+
+
+def the_claim_of_the_last_member_is_new() -> Plan:
+    """Somebody deleted it to have the Pod start: Kafka would elect the empty disk."""
+    seen = evidence(*orders(3, {1: silent(1), 2: log(27), 3: log(15)}))
+    claim = VolumeClaim("data-0-prod-brokers-1", "Pending", NOON - timedelta(minutes=2))
+    pod = BrokerPod(BrokerId(1), "prod-brokers-1", "6f1c", phase="Pending", reason="Unschedulable", claims=(claim,))
+    return planned(replace(seen, cluster=replace(seen.cluster, pods=(pod,))))
+
+
 INCIDENTS: Mapping[str, Callable[[], Plan]] = {
     each.__name__: each
     for each in (
@@ -183,6 +210,7 @@ INCIDENTS: Mapping[str, Callable[[], Plan]] = {
         several_brokers_are_dead, a_member_answers_and_is_fenced, the_old_leader_still_leads,
         a_member_is_back_a_moment_ago, a_member_is_back_with_less, many_partitions, some_are_led_again,
         leader_epochs_are_unknown, retention_emptied_the_only_copy,
+        the_pod_of_the_last_member_is_killed, the_claim_of_the_last_member_is_new,
     )
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_recovery.domain.evidence import ClusterState, Evidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.domain.reason import Reason
@@ -18,6 +19,7 @@ from kafka_recovery.kube.clusters.broker_pods import BrokerPods, broker_pods
 from kafka_recovery.kube.clusters.pod_objects import node_state, pods_of
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, read_cluster
+from unit.decision.incident import evidence, log, partition
 from unit.kube.clusters.strimzi import NOON, pod
 from unit.kube.specs import CLUSTER, STRIMZI, stored
 
@@ -277,3 +279,47 @@ class TestAsking:
 
         assert broker_pods(api, read_cluster(stored(CLUSTERS, CLUSTER))) is None
         assert broker_pods(api, read_cluster(stored(CLUSTERS, STRIMZI))) == BrokerPods(api, "kafka", "prod")
+
+
+async def gathered(evidence: Evidence) -> Evidence:
+    return evidence
+
+
+def with_pods(kubernetes: Kubernetes, evidence: Evidence) -> ClusterState:
+    pods = BrokerPods(cast(Api, kubernetes), "kafka", "prod", timedelta(milliseconds=50))
+    return asyncio.run(pods.beside(gathered(evidence))).cluster
+
+
+class TestEvidence:
+    """Broker 1 does not answer; 2 and 3 do."""
+
+    SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
+
+    def test_the_pods_of_brokers_that_do_not_answer_are_a_part_of_it(self) -> None:
+        crashing = with_status(with_spec(pod(1), nodeName="n2"), containerStatuses=[CRASHING])
+
+        cluster = with_pods(Kubernetes(crashing, pod(2), claim(), node()), self.SEEN)
+
+        [found] = cluster.pods
+        assert (found.broker, found.reason, found.node_state) == (1, "CrashLoopBackOff", NodeState.READY)
+        assert cluster.pods_problem is None
+
+    def test_a_broker_that_kubernetes_knows_nothing_of_is_told_to_have_no_pod(self) -> None:
+        assert with_pods(Kubernetes(pod(2)), self.SEEN).pods == (BrokerPod(BrokerId(1)),)
+
+    def test_pods_that_can_t_be_seen_leave_the_evidence_as_it_is_with_the_reason(self) -> None:
+        cluster = with_pods(Kubernetes(silent=True), self.SEEN)
+
+        assert (cluster.pods, cluster.pods_problem and cluster.pods_problem.code) == ((), "PodsUnknown")
+
+    def test_where_everybody_answers_no_pod_is_told_of(self) -> None:
+        answered = evidence(partition({1: log(30), 2: log(27), 3: log(15)}))
+
+        assert with_pods(Kubernetes(pod(1)), answered) == answered.cluster
+
+    def test_what_the_look_at_the_cluster_raises_is_raised(self) -> None:
+        async def fails() -> Evidence:
+            raise ConnectionError
+
+        with pytest.raises(ConnectionError):
+            asyncio.run(BrokerPods(cast(Api, Kubernetes(silent=True)), "kafka", "prod").beside(fails()))

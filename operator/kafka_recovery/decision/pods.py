@@ -1,0 +1,142 @@
+"""What Kubernetes says of the Pods of brokers that are away, in words: why each does not run, and what of its disk.
+
+Nothing is decided by it. A claim that is Bound has a volume; what is on that volume nobody has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from kafka_recovery.domain.evidence import ClusterState
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
+
+_YOUNG = timedelta(days=1)
+"""A claim that was made so shortly before a moment of an incident may have been made for the broker that failed."""
+
+_NODES = {
+    NodeState.READY: "Ready",
+    NodeState.NOT_READY: "NOT Ready",
+    NodeState.GONE: "GONE",
+    NodeState.UNKNOWN: "its state is not known",
+}
+_REMEDIES = {
+    "OOMKilled": "To have it run: give its container more memory.",
+    "Unschedulable": "To have it run: make room on a node that can mount its volumes.",
+    "ImagePullBackOff": "To have it run: see to its image and the Secret that it is pulled with.",
+    "ErrImagePull": "To have it run: see to its image and the Secret that it is pulled with.",
+}
+_LOGS = "Why it ends: kubectl logs {pod} -c kafka --previous."
+
+
+def pods_of(cluster: ClusterState, broker: BrokerId) -> tuple[BrokerPod, ...]:
+    """Those that say that they are this broker's, as they were seen with the cluster."""
+    return tuple(pod for pod in cluster.pods if pod.broker == broker)
+
+
+def place(pod: BrokerPod) -> str:
+    """Which Pod and where, as the cell of a table."""
+    if pod.name is None:
+        return "no Pod"
+    return f"{pod.name} on {node(pod)}" if pod.node else f"{pod.name} on no node"
+
+
+def told(cluster: ClusterState, broker: BrokerId) -> Iterator[str]:
+    """All that was seen of a broker's Pod, each in a sentence; nothing where nobody looks at Pods."""
+    seen = pods_of(cluster, broker)
+    if len(seen) > 1:
+        yield f"Kubernetes has {len(seen)} Pods that say they are broker {broker}: only one can be."
+    for pod in seen:
+        yield in_a_sentence(pod)
+        yield from remedy(pod, cluster.observed_at)
+    if cluster.pods_problem:
+        yield f"Of its Pod nothing is known: {cluster.pods_problem.message}."
+
+
+def in_a_sentence(pod: BrokerPod) -> str:
+    """Its Pod, node, state and claims."""
+    which = f"Pod {pod.name}" if pod.name else f"There is no Pod of broker {pod.broker}"
+    where = f" on node {node(pod)}" if pod.node else ""
+    return f"{which}{where}{f': {state(pod)}' if pod.name else ''}; {claims(pod)}."
+
+
+def node(pod: BrokerPod) -> str:
+    """Its node, and whether that is Ready; empty: it is on none."""
+    return f"{pod.node} ({_NODES[pod.node_state]})" if pod.node else ""
+
+
+def state(pod: BrokerPod) -> str:
+    """Whether it runs; if not, why, and how its container ended last."""
+    since = f" since {_moment(pod.since)}" if pod.since else ""
+    if pod.reason:
+        words = [f"{pod.reason} ({pod.message}){since}" if pod.message else f"{pod.reason}{since}"]
+    else:
+        words = [pod.phase or "in no phase", f"{'Ready' if pod.ready else 'not Ready'}{since}"]
+    words += [_ended(pod.ended)] if pod.ended else []
+    words += [f"{pod.restarts} restarts"] if pod.restarts else []
+    return ", ".join(words)
+
+
+def claims(pod: BrokerPod) -> str:
+    """Its volume claims, and what each says of a disk."""
+    if pod.claims is None:
+        return "its volume claims can't be read"
+    if pod.claims:
+        return ", ".join(map(_claim, pod.claims))
+    if pod.ephemeral:
+        return "its logs are in an emptyDir, which ends with the Pod"
+    return "it has no volume claim: its own disk may be gone, or kept as a released volume"
+
+
+def is_down(seen: Iterable[BrokerPod]) -> bool:
+    """Whether its process does not run, as the kubelet of a node that is Ready says of the only Pod there is."""
+    pods = tuple(seen)
+    return len(pods) == 1 and pods[0].reason == "CrashLoopBackOff" and pods[0].node_state is NodeState.READY
+
+
+def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:
+    """What has its process run again, where Kubernetes says what stops it, and nothing speaks against its disk."""
+    if any(dangers([pod], at)) or any(claim.phase != "Bound" for claim in pod.claims or ()):
+        return
+    words = (pod.ended.reason if pod.ended else "", pod.reason)
+    found = next((_REMEDIES[word] for word in words if word in _REMEDIES), None)
+    if not pod.ready and found:
+        yield found
+    elif not pod.ready and pod.name and pod.ended:
+        yield _LOGS.format(pod=pod.name)
+
+
+def dangers(pods: Iterable[BrokerPod], at: datetime) -> Iterator[str]:
+    """Disks that may be empty, of which Kafka would elect the broker all the same. `at`: a moment of the incident."""
+    for pod in pods:
+        for claim in pod.claims or ():
+            if claim.made is not None and claim.made > at - _YOUNG:
+                yield (
+                    f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
+                    f"disk may be EMPTY. Keep broker {pod.broker} stopped while its partitions have no leader, until "
+                    "you know what is on it."
+                )
+        if pod.ephemeral:
+            yield (
+                f"DANGER: broker {pod.broker} keeps its logs in an emptyDir, which ends with its Pod: a new Pod starts "
+                "with an EMPTY disk. While its partitions have no leader, do not let a new Pod of it start."
+            )
+
+
+def _claim(claim: VolumeClaim) -> str:
+    if claim.phase is None:
+        return f"claim {claim.name} is MISSING"
+    if claim.phase == "Lost":
+        return f"claim {claim.name} is LOST: its own disk does not come back by it"
+    bound = " (what is on it is not known)" if claim.phase == "Bound" else ""
+    return f"claim {claim.name} is {claim.phase}{bound}"
+
+
+def _ended(ended: ContainerEnd) -> str:
+    at = f" at {_moment(ended.at)}" if ended.at else ""
+    return f"last end {ended.reason} (exit code {ended.exit_code}){at}"
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

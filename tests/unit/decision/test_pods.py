@@ -1,0 +1,176 @@
+"""What Kubernetes says of the Pod of a broker that is away, in the words of whoever has to decide: elect, or wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.card import card
+from kafka_recovery.decision.explanation import explain
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.pods import dangers, in_a_sentence, is_down, remedy
+from kafka_recovery.decision.sameness import difference
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
+from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import NOON, ORDERS, evidence, log, partition
+
+OLD = NOON - timedelta(days=90)
+BOUND = VolumeClaim("data-0-prod-brokers-1", "Bound", OLD)
+KILLED = ContainerEnd("OOMKilled", 137, NOON - timedelta(minutes=2))
+POLICY = Policy((Rule("everything", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
+
+
+def pod(id: int = 1, **facts: Any) -> BrokerPod:
+    """A Pod that crashes, on a node that is well, with its own claim."""
+    crashing = BrokerPod(
+        broker=BrokerId(id),
+        name=f"prod-brokers-{id}",
+        node="n2",
+        node_state=NodeState.READY,
+        phase="Running",
+        reason="CrashLoopBackOff",
+        ended=KILLED,
+        restarts=7,
+        claims=(BOUND,),
+    )
+    return replace(crashing, **facts)
+
+
+def planned(*pods: BrokerPod, problem: Reason | None = None) -> Plan:
+    """Broker 1, the last of the ISR, does not answer."""
+    seen = evidence(partition({1: None, 2: log(27), 3: log(15)}))
+    return decide(
+        replace(seen, cluster=replace(seen.cluster, pods=pods, pods_problem=problem)), POLICY, waited=timedelta(hours=1)
+    )
+
+
+def known(plan: Plan) -> str:
+    """What stands below the question about the broker."""
+    choice = card(plan).choice
+    assert choice
+    [asked] = [each for each in choice.questions if each.asked.startswith("Can broker 1 be started")]
+    return " ".join(asked.known)
+
+
+def answers(plan: Plan) -> list[str]:
+    choice = card(plan).choice
+    assert choice
+    return [answer for each in choice.questions if each.asked.startswith("Can broker 1") for answer, _ in each.answers]
+
+
+class TestElectOrWait:
+    def test_a_broker_that_is_killed_for_want_of_memory_is_told_with_its_claim_and_what_to_do(self) -> None:
+        assert known(planned(pod())) == (
+            "Pod prod-brokers-1 on node n2 (Ready): CrashLoopBackOff, last end OOMKilled (exit code 137) at "
+            "2026-11-21 11:58:00 UTC, 7 restarts; claim data-0-prod-brokers-1 is Bound (what is on it is not known). "
+            "To have it run: give its container more memory."
+        )
+
+    def test_a_pod_that_waits_for_a_node_with_a_lost_claim_is_not_said_to_need_room(self) -> None:
+        lost = VolumeClaim("data-0-prod-brokers-1", "Lost", OLD)
+        waits = pod(node=None, phase="Pending", reason="Unschedulable", message="0/3 nodes", ended=None, claims=(lost,))
+
+        told = known(planned(replace(waits, restarts=0, since=NOON)))
+
+        assert told == (
+            "Pod prod-brokers-1: Unschedulable (0/3 nodes) since 2026-11-21 12:00:00 UTC; claim data-0-prod-brokers-1 "
+            "is LOST: its own disk does not come back by it."
+        )
+
+    @pytest.mark.parametrize(
+        ("state", "said"),
+        [
+            (NodeState.GONE, "node n2 (GONE)"),
+            (NodeState.NOT_READY, "node n2 (NOT Ready)"),
+            (NodeState.UNKNOWN, "node n2 (its state is not known)"),
+        ],
+    )
+    def test_of_a_node_only_what_was_seen_is_said(self, state: NodeState, said: str) -> None:
+        assert said in known(planned(pod(node_state=state)))
+
+    def test_a_broker_without_a_pod_is_said_to_have_none(self) -> None:
+        assert known(planned(BrokerPod(BrokerId(1), claims=(BOUND,)))) == (
+            "There is no Pod of broker 1; claim data-0-prod-brokers-1 is Bound (what is on it is not known)."
+        )
+
+    def test_two_pods_of_one_broker_are_a_contradiction(self) -> None:
+        told = known(planned(pod(), pod(name="prod-spare-1")))
+
+        assert told.startswith("Kubernetes has 2 Pods that say they are broker 1: only one can be.")
+
+    def test_pods_that_can_t_be_seen_are_unknown_and_no_error(self) -> None:
+        plan = planned(problem=Reason("PodsUnknown", "the Pods of Kafka prod can't be seen: Forbidden"))
+
+        assert known(plan) == "Of its Pod nothing is known: the Pods of Kafka prod can't be seen: Forbidden."
+        assert plan.elections
+
+    def test_where_nobody_looks_at_pods_nothing_is_said(self) -> None:
+        assert known(planned()) == ""
+
+    def test_a_process_that_its_kubelet_says_is_down_is_not_asked_about_as_one_that_runs(self) -> None:
+        unreached = "It runs, but can't be reached"
+
+        assert unreached not in answers(planned(pod()))
+        for facts in ({"node_state": NodeState.UNKNOWN}, {"node_state": NodeState.NOT_READY}, {"reason": ""}):
+            assert unreached in answers(planned(pod(**facts)))
+        assert unreached in answers(planned(pod(), pod(name="prod-spare-1")))
+
+    def test_the_table_of_brokers_says_where_it_ran(self) -> None:
+        brokers = {each.broker: each.pod for each in card(planned(pod())).brokers}
+
+        assert brokers == {1: "prod-brokers-1 on n2 (Ready)", 2: "", 3: ""}
+
+    def test_the_explanation_of_a_partition_tells_of_the_brokers_that_were_away(self) -> None:
+        told = explain(planned(pod()), ORDERS).pods
+
+        assert told[0].startswith("Broker 1: Pod prod-brokers-1 on node n2 (Ready): CrashLoopBackOff")
+
+    def test_a_container_that_restarts_once_more_voids_no_approval(self) -> None:
+        assert difference(planned(pod()), planned(pod(restarts=8, reason="", ready=True))) is None
+
+
+class TestDisks:
+    def test_a_claim_that_is_young_may_be_empty(self) -> None:
+        young = VolumeClaim("data-0-prod-brokers-1", "Bound", NOON - timedelta(minutes=2))
+        plan = planned(pod(claims=(young,)))
+
+        choice = card(plan).choice
+
+        assert choice
+        [danger] = [each for each in choice.first if each.startswith("DANGER")]
+        assert "claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC: its disk" in danger
+        assert "To have it run" not in known(plan)
+
+    def test_logs_in_an_empty_dir_end_with_the_pod(self) -> None:
+        [danger] = dangers([pod(claims=(), ephemeral=True)], NOON)
+
+        assert "a new Pod starts with an EMPTY disk" in danger
+        assert list(remedy(pod(claims=(), ephemeral=True), NOON)) == []
+
+    def test_an_old_claim_is_no_danger(self) -> None:
+        assert list(dangers([pod()], NOON)) == []
+
+    def test_claims_that_can_t_be_read_are_not_said_to_be_missing(self) -> None:
+        assert in_a_sentence(pod(claims=None)).endswith("; its volume claims can't be read.")
+
+    def test_a_claim_that_is_not_there_is_said_to_be_missing(self) -> None:
+        assert "claim data-1 is MISSING" in in_a_sentence(pod(claims=(BOUND, VolumeClaim("data-1", None))))
+
+
+def test_a_container_that_ends_for_a_reason_of_its_own_is_read_in_its_log() -> None:
+    failed = pod(ended=ContainerEnd("Error", 1))
+
+    assert list(remedy(failed, NOON)) == ["Why it ends: kubectl logs prod-brokers-1 -c kafka --previous."]
+
+
+def test_a_pod_that_runs_needs_nothing() -> None:
+    runs = pod(ready=True, reason="")
+
+    assert list(remedy(runs, NOON)) == []
+    assert not is_down([runs])
