@@ -29,8 +29,11 @@ class NothingElse:
         self.now = time
 
 
-class _WithoutThreads(VirtualLoop):
-    """What would be done in a thread is done at once."""
+class LoopInNoTime(VirtualLoop):
+    """No time passes on it but by waiting. What would be done in a thread is done at once."""
+
+    def __init__(self) -> None:
+        super().__init__(NothingElse())
 
     def run_in_executor(  # type: ignore[override] # typeshed's is for any arguments
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -42,7 +45,7 @@ class _WithoutThreads(VirtualLoop):
 
 def in_no_time(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns. Whatever it started and did not wait for is cancelled."""
-    return _WithoutThreads(NothingElse()).finish(main)
+    return LoopInNoTime().finish(main)
 
 
 def taking_no_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

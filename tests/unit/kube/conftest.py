@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.journal.journals import NAME, NAMESPACE, OTHERS, UID
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.kube.office import Office
 from unit.kube.operated import Operated
 from unit.kube.our_objects import inhabited
-from unit.recovery.world import World
+from unit.recovery.world import ORDERS, PAYMENTS, World
 
 
 @pytest.fixture
@@ -46,6 +47,16 @@ def automatic(world: World) -> Operated:
 def by_hand(world: World) -> Operated:
     """One recovery; a person approves each plan."""
     return Operated(world, inhabited(approval="ManualApprove"))
+
+
+@pytest.fixture
+def half_automatic(by_hand: Operated) -> Operated:
+    """Nobody is asked about orders, somebody is about payments."""
+    by_hand.scope = (ORDERS, PAYMENTS)
+    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
+    rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
+    by_hand.api.change(POLICIES, "rules", rules=rules)
+    return by_hand
 
 
 @pytest.fixture

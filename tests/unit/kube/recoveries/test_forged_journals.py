@@ -24,7 +24,7 @@ from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import PROD, inhabited
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
-from unit.virtual import in_no_time, taking_no_time
+from unit.virtual import in_no_time
 
 END_FORGED, OWNED_FORGED = "a finished record", "labels"
 
@@ -64,7 +64,6 @@ Turn = Callable[[Operated, Going], Awaitable[Going]]
 
 
 @TURNS
-@taking_no_time
 async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_nobody(
     by_hand: Operated, turn: Turn
 ) -> None:
@@ -81,7 +80,6 @@ async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_n
 
 
 @TURNS
-@taking_no_time
 async def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operated, turn: Turn) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     assert going.run.progress.plan
@@ -95,7 +93,6 @@ async def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operate
     assert untouched(by_hand)
 
 
-@taking_no_time
 async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     assert going.run.progress.plan
@@ -112,7 +109,6 @@ async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_
     assert by_hand.world.unrestored() == []
 
 
-@taking_no_time
 async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     forged = await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
@@ -128,7 +124,6 @@ async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by
     assert by_hand.world.leader() == 2
 
 
-@taking_no_time
 async def test_what_ended_by_forged_facts_alone_has_not_ended(by_hand: Operated) -> None:
     """Else an outage would be told as recovered, and nobody would look."""
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
@@ -191,7 +186,6 @@ def contradicted(operated: Operated, digest: str) -> None:
 @pytest.mark.parametrize(
     "spoil", [deleted, of_another_recovery, of_another_plan, of_a_smaller_loss, unchecked, contradicted]
 )
-@taking_no_time
 async def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and_elects_nobody(
     by_hand: Operated, cut_short: Callable[[], Awaitable[str]], spoil: Callable[[Operated, str], None]
 ) -> None:
@@ -206,7 +200,6 @@ async def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and
     assert (progress.phase, progress.approval) == (Phase.AWAITING_APPROVAL, None)
 
 
-@taking_no_time
 async def test_a_resumed_run_goes_on_once_its_plan_is_approved_again(
     by_hand: Operated, cut_short: Callable[[], Awaitable[str]]
 ) -> None:
@@ -219,7 +212,6 @@ async def test_a_resumed_run_goes_on_once_its_plan_is_approved_again(
     assert by_hand.world.leader() == 2
 
 
-@taking_no_time
 async def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS, approval="ManualApprove", waveSizes=[1]), (ORDERS, PAYMENTS))
@@ -236,7 +228,6 @@ async def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: 
     assert world.kept_its_promises()
 
 
-@taking_no_time
 async def test_a_forged_approval_does_not_elect_the_part_of_a_plan_that_waits_for_one(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS))
@@ -252,7 +243,6 @@ async def test_a_forged_approval_does_not_elect_the_part_of_a_plan_that_waits_fo
     assert (world.leader(), world.leader(PAYMENTS)) == (2, None)
 
 
-@taking_no_time
 async def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_wants_nobody(automatic: Operated) -> None:
     automatic.world.before("elect", crash)
 
@@ -266,7 +256,6 @@ async def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_want
 # A journal that somebody deleted
 
 
-@taking_no_time
 async def test_a_deletion_does_not_take_the_journal_of_a_wave(automatic: Operated) -> None:
     """Not with the namespace either: every record waits for the orders, and goes once they are restored."""
     automatic.world.after("elect", crash)
@@ -281,7 +270,6 @@ async def test_a_deletion_does_not_take_the_journal_of_a_wave(automatic: Operate
     assert deleted.isdisjoint(automatic.api.records())
 
 
-@taking_no_time
 async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions_are_not_called_recovered(
     automatic: Operated,
 ) -> None:
@@ -299,7 +287,6 @@ async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions
     assert automatic.world.unrestored() == [ORDERS], "the operator knows no more what it was"
 
 
-@taking_no_time
 async def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goes_on(automatic: Operated) -> None:
     automatic.world.after("elect", crash)
     await died(automatic)
@@ -325,7 +312,6 @@ def test_a_plan_stands_in_the_status_before_anything_says_that_it_began(automati
     assert f"-{digest[:16]}-begun" in writes[begun]
 
 
-@taking_no_time
 async def test_a_status_that_was_restored_from_another_recovery_names_nothing(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     recovery = by_hand.api.recovery()
@@ -339,7 +325,6 @@ async def test_a_status_that_was_restored_from_another_recovery_names_nothing(by
     assert untouched(by_hand)
 
 
-@taking_no_time
 async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_shown(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
@@ -355,7 +340,6 @@ async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_show
     assert untouched(by_hand)
 
 
-@taking_no_time
 async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
     asking_office.takes_up()
     shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
@@ -408,7 +392,6 @@ async def stalls(automatic: Operated, wrong: Wrong) -> Office:
 
 
 @WRONG
-@taking_no_time
 async def test_while_nobody_mends_a_journal_it_is_listed_now_and_then_and_nothing_else_is_asked(
     automatic: Operated, wrong: Wrong
 ) -> None:
@@ -430,7 +413,6 @@ def plan_was_read(automatic: Operated) -> bool:
     return any(path.endswith("-plan") for path in automatic.api.reads)
 
 
-@taking_no_time
 async def test_a_finalizer_that_was_changed_in_vain_has_a_journal_looked_at_once(automatic: Operated) -> None:
     office = await stalls(automatic, torn_out)
     automatic.api.recovery()["metadata"]["finalizers"].append("example.com/theirs")
@@ -447,7 +429,6 @@ async def test_a_finalizer_that_was_changed_in_vain_has_a_journal_looked_at_once
 
 
 @WRONG
-@taking_no_time
 async def test_what_a_person_mended_in_a_journal_is_found_within_minutes_though_nobody_tells(
     automatic: Operated, wrong: Wrong
 ) -> None:
@@ -464,7 +445,6 @@ async def test_what_a_person_mended_in_a_journal_is_found_within_minutes_though_
 
 
 @pytest.mark.parametrize("ended", [END_FORGED, OWNED_FORGED])
-@taking_no_time
 async def test_a_run_that_others_call_ended_is_not_over_while_its_orders_are_altered(
     automatic: Operated, ended: str
 ) -> None:

@@ -23,7 +23,6 @@ from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import KEY, PROD, inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
-from unit.virtual import taking_no_time
 
 LEAVING = {"finalizers": ["example.com/others"], "deletionTimestamp": "2026-11-20T12:00:00Z"}
 """Somebody deleted it, and it waits for somebody else."""
@@ -48,7 +47,6 @@ async def killed_with_an_order_altered(office: Office, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("how", ["status.begun is lost", "the end is forged"])
-@taking_no_time
 async def test_an_abort_without_a_cluster_ends_nothing_that_had_begun(
     office: Office, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -73,7 +71,6 @@ async def test_an_abort_without_a_cluster_ends_nothing_that_had_begun(
     assert all(each["metadata"]["finalizers"] for name, each in again.api.records().items() if "finished" not in name)
 
 
-@taking_no_time
 async def test_an_end_that_is_forged_while_an_order_can_not_be_restored_ends_nothing(
     automatic: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +94,6 @@ async def test_an_end_that_is_forged_while_an_order_can_not_be_restored_ends_not
     await going.killed()
 
 
-@taking_no_time
 async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_seen(
     automatic: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +118,6 @@ async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_se
     await going.killed()
 
 
-@taking_no_time
 async def test_a_recovery_that_was_deleted_by_force_is_at_work_until_its_orders_are_restored(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +146,6 @@ async def test_a_recovery_that_was_deleted_by_force_is_at_work_until_its_orders_
     assert not office.all.at_work(PROD)
 
 
-@taking_no_time
 async def test_with_a_cluster_that_only_restores_no_further_wave_is_begun_nor_a_recovery(world: World) -> None:
     """Who takes the Secret away has taken the right to elect away."""
     world.offline(id=PAYMENTS)
@@ -176,7 +170,6 @@ async def test_with_a_cluster_that_only_restores_no_further_wave_is_begun_nor_a_
     assert office.reason("second") == GONE.code
 
 
-@taking_no_time
 async def test_a_run_holds_its_watched_cluster_before_anything_is_altered(office: Office) -> None:
     """What the Kafka is reached with stands there."""
     held: list[object] = []
@@ -190,7 +183,6 @@ async def test_a_run_holds_its_watched_cluster_before_anything_is_altered(office
     assert held == [[FINALIZER]]
 
 
-@taking_no_time
 async def test_nothing_is_begun_with_a_watched_cluster_that_is_being_deleted(office: Office) -> None:
     office.api.objects[CLUSTERS.path(*PROD)]["metadata"] |= LEAVING
 
@@ -200,7 +192,6 @@ async def test_nothing_is_begun_with_a_watched_cluster_that_is_being_deleted(off
     assert (office.world.leader(), office.api.finalizers(NAMESPACE, NAME)) == (None, [])
 
 
-@taking_no_time
 async def test_a_cluster_that_is_deleted_between_the_question_and_the_first_record_has_nothing_begun(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +210,6 @@ async def test_a_cluster_that_is_deleted_between_the_question_and_the_first_reco
     assert "status" not in office.api.recovery() or "begun" not in office.status()
 
 
-@taking_no_time
 async def test_a_process_that_starts_while_its_cluster_is_being_deleted_restores_and_elects_nobody(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +231,6 @@ async def test_a_process_that_starts_while_its_cluster_is_being_deleted_restores
     assert (again.world.leader(), again.world.leader(PAYMENTS)) == (None, None)
 
 
-@taking_no_time
 async def test_a_run_of_which_nobody_was_shown_the_plan_is_never_called_restored(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +247,6 @@ async def test_a_run_of_which_nobody_was_shown_the_plan_is_never_called_restored
     assert not again.all.is_restored(KEY)
 
 
-@taking_no_time
 async def test_the_plan_of_a_run_that_nobody_was_shown_is_held(office: Office, plan: Plan) -> None:
     """With status.begun lost it may be all that tells of the original orders."""
     journal = journal_of(office.api)

@@ -25,7 +25,6 @@ from unit.kube.office import Office
 from unit.kube.recoveries.test_progress import BOTH, DIGEST, PLAN, Seen, outcome
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
-from unit.virtual import taking_no_time
 
 
 async def planned_anew(office: Office, end: int) -> str:
@@ -41,7 +40,6 @@ async def planned_anew(office: Office, end: int) -> str:
     return str(office.status()["plan"]["digest"])
 
 
-@taking_no_time
 async def test_a_plan_that_was_replaced_says_by_which_and_how_that_differs_and_can_be_read(
     asking_office: Office,
 ) -> None:
@@ -58,7 +56,6 @@ async def test_a_plan_that_was_replaced_says_by_which_and_how_that_differs_and_c
     assert digest(await journal(asking_office).plan(first)) == first
 
 
-@taking_no_time
 async def test_of_many_plans_that_were_replaced_the_newest_stay_readable_and_a_restart_forgets_none(
     asking_office: Office,
 ) -> None:
@@ -80,7 +77,6 @@ async def test_of_many_plans_that_were_replaced_the_newest_stay_readable_and_a_r
     await again.all.stop()
 
 
-@taking_no_time
 @pytest.mark.parametrize(("decision", "became"), [("Approve", "CarriedOut"), ("Refuse", "RefusedByApprover")])
 async def test_the_last_plan_says_what_became_of_it(asking_office: Office, decision: str, became: str) -> None:
     asking_office.takes_up()

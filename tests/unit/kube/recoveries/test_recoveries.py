@@ -24,12 +24,10 @@ from unit.kube.office import Told as Events
 from unit.kube.our_objects import KEY, PROD, OurObjects
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
-from unit.virtual import taking_no_time
 
 # To the end
 
 
-@taking_no_time
 async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
     office.takes_up()
     status = await office.until("Recovered")
@@ -39,7 +37,6 @@ async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> 
     assert office.all.claims(PROD) == {}
 
 
-@taking_no_time
 async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None:
     office.world.kafka.partitions[ORDERS].min_isr = 2
 
@@ -52,7 +49,6 @@ async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None
     )
 
 
-@taking_no_time
 async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_held(office: Office) -> None:
     """The designated leader is followed at once by one that was in sync before: what it alone held is deleted."""
     kafka = office.world.kafka
@@ -70,7 +66,6 @@ async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_he
     assert "1 are led by a member of the ISR or ELR, after an election that was, or may be, unclean" in message
 
 
-@taking_no_time
 async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
@@ -81,7 +76,6 @@ async def test_events_are_said_when_something_turns_and_not_again(asking_office:
     assert asking_office.events.said.count(("Normal", "AwaitingApproval")) == 1
 
 
-@taking_no_time
 async def test_a_restart_is_no_turn(asking_office: Office) -> None:
     asking_office.takes_up()
     before = await asking_office.until("AwaitingApproval")
@@ -100,7 +94,6 @@ async def test_a_restart_is_no_turn(asking_office: Office) -> None:
     assert ("Normal", "AwaitingApproval") not in said
 
 
-@taking_no_time
 async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +111,6 @@ async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_h
     assert office.reason() == "Planning"
 
 
-@taking_no_time
 async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_read_the_journal(
     asking_office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +132,6 @@ async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_
     assert next(each["reason"] for each in status["conditions"] if each["type"] == "Ready") == "Planning"
 
 
-@taking_no_time
 async def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(
     asking_office: Office,
 ) -> None:
@@ -165,7 +156,6 @@ async def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_s
     assert asking_office.all.claims(PROD) == {}
 
 
-@taking_no_time
 async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
     asking_office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,7 +180,6 @@ async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
 # What can't be taken up
 
 
-@taking_no_time
 async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(office: Office) -> None:
     """A partition that is named twice: no schema can say that."""
     twice = [{"topic": "orders", "partition": 0}] * 2
@@ -205,7 +194,6 @@ async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(of
     assert "named twice" in next(each["message"] for each in office.status()["conditions"])
 
 
-@taking_no_time
 async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(office: Office) -> None:
     raw = office.api.objects.pop(CLUSTERS.path(*PROD))
 
@@ -216,7 +204,6 @@ async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(o
     await office.until("Recovered", within=2)
 
 
-@taking_no_time
 async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
     """After a restart recoveries may be looked at before their cluster is."""
     office.see()
@@ -233,7 +220,6 @@ async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Offi
     ("fields", "reason"),
     [({"clusterId": "another"}, "ClusterIdMismatch"), ({"clusterRef": {"name": "nowhere"}}, "WatchedClusterMissing")],
 )
-@taking_no_time
 async def test_a_recovery_for_another_cluster_is_left_alone(
     office: Office, fields: dict[str, Any], reason: str
 ) -> None:
@@ -247,7 +233,6 @@ async def test_a_recovery_for_another_cluster_is_left_alone(
     assert office.condition("Stalled")[0] == ("True" if reason == "ClusterIdMismatch" else "False")
 
 
-@taking_no_time
 async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_back(office: Office) -> None:
     all_offline(office)
 
@@ -265,7 +250,6 @@ async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_
 # Scope
 
 
-@taking_no_time
 async def test_all_offline_partitions_are_those_found_when_it_begins(asking_office: Office) -> None:
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     all_offline(asking_office)
@@ -280,7 +264,6 @@ async def test_all_offline_partitions_are_those_found_when_it_begins(asking_offi
     assert asking_office.world.leader(PAYMENTS) is None
 
 
-@taking_no_time
 async def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> None:
     all_offline(asking_office)
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
@@ -305,7 +288,6 @@ async def crashed_in_a_wave(office: Office) -> None:
     assert office.world.unrestored() == [ORDERS]
 
 
-@taking_no_time
 async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(office: Office) -> None:
     all_offline(office)
 
@@ -317,7 +299,6 @@ async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_no
     assert office.world.unrestored() == []
 
 
-@taking_no_time
 async def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash_came_before_its_status(
     office: Office,
 ) -> None:
@@ -329,7 +310,6 @@ async def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash
     assert cluster.cool_down.last is not None
 
 
-@taking_no_time
 async def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:
     all_offline(office)
 
@@ -338,7 +318,6 @@ async def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(
     assert "nothing was offline" in str((await office.until("NothingToRecover"))["conditions"])
 
 
-@taking_no_time
 async def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waiting(asking_office: Office) -> None:
     all_offline(asking_office)
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
@@ -355,7 +334,6 @@ async def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waitin
     assert (await asking_office.until("AwaitingApproval", "named", within=40))["partitions"]["total"] == 1
 
 
-@taking_no_time
 async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_recovered(office: Office) -> None:
     all_offline(office)
     missing = Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules")
@@ -368,7 +346,6 @@ async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_reco
     assert (await office.until("Recovered", within=3))["partitions"]["recovered"] == 1
 
 
-@taking_no_time
 async def test_a_kafka_that_cannot_be_gone_through_is_tried_again(office: Office) -> None:
     all_offline(office)
 
@@ -386,7 +363,6 @@ LEFT = Outage(ORDERS, TopicId("orders-id"), LeaderEpoch(7))
 ELSEWHERE = Outage(PAYMENTS, TopicId("payments-id"), LeaderEpoch(3))
 
 
-@taking_no_time
 async def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and_left_alone(
     asking_office: Office,
 ) -> None:
@@ -405,7 +381,6 @@ async def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and
     assert seen.left_alone == {LEFT: NAME}
 
 
-@taking_no_time
 async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_seen(asking_office: Office) -> None:
     cluster = asking_office.open()
     assert cluster.watcher.view.scanned_at is None
@@ -420,7 +395,6 @@ async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_se
     assert (left["topic"], left["partitions"]) == (ORDERS.topic, [ORDERS.partition])
 
 
-@taking_no_time
 async def test_a_recovered_one_leaves_nothing(office: Office) -> None:
     cluster = office.open()
     cast(Seen, cluster.watcher).sees_offline(LEFT)  # as it was before
@@ -432,7 +406,6 @@ async def test_a_recovered_one_leaves_nothing(office: Office) -> None:
 # Claims
 
 
-@taking_no_time
 async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_ended(
     asking_office: Office,
 ) -> None:
@@ -454,7 +427,6 @@ async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when
     assert claims == {ORDERS: NAME, PAYMENTS: "later"}
 
 
-@taking_no_time
 async def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_of_a_younger_ones_hands(
     asking_office: Office,
 ) -> None:
@@ -477,7 +449,6 @@ async def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_o
 
 
 @pytest.mark.parametrize("after", [HOUR, timedelta(0)], ids=["an hour later", "in the same second"])
-@taking_no_time
 async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_office: Office, after: timedelta) -> None:
     """An older one may have altered the order of a partition that both have."""
     asking_office.another("x-later", ORDERS, after=after)
@@ -502,7 +473,6 @@ async def restarted_beside_an_older_one(office: Office) -> None:
     office.open(untaken={"older": made, NAME: made + HOUR}, begun=frozenset({NAME}))
 
 
-@taking_no_time
 async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_has_begun(office: Office) -> None:
     """It would take that one's temporary order for the original one, and keep it for good."""
     await restarted_beside_an_older_one(office)
@@ -517,7 +487,6 @@ async def test_after_a_restart_an_older_recovery_waits_for_a_younger_one_that_ha
     assert office.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_after_a_restart_what_was_begun_waits_for_no_older_recovery(office: Office) -> None:
     """Whoever may create recoveries could make one that nobody can take up."""
     await restarted_beside_an_older_one(office)
@@ -528,7 +497,6 @@ async def test_after_a_restart_what_was_begun_waits_for_no_older_recovery(office
     assert office.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
     """Its present order would be taken for the original one, and kept for good."""
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))

@@ -10,10 +10,8 @@ from unit.kube.journal.journals import NAME, NAMESPACE, begin, engine, journal_o
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
 from unit.recovery.world import ORDERS
-from unit.virtual import taking_no_time
 
 
-@taking_no_time
 async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -> None:
     """Its cluster was deleted, or it is for all that is offline where no policy says what that is."""
     office.api.objects.pop(CLUSTERS.path(*PROD))
@@ -28,7 +26,6 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
     assert office.api.finalizers(NAMESPACE, NAME) == []
 
 
-@taking_no_time
 async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
     """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
     asking_office.takes_up()
@@ -48,7 +45,6 @@ async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -
     assert all(each["metadata"].get("ownerReferences") for each in asking_office.api.records().values())
 
 
-@taking_no_time
 async def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_yet(asking_office: Office) -> None:
     asking_office.api.change(RECOVERIES, NAME, abort=True)
     asking_office.see()  # the operator has just started
@@ -60,7 +56,6 @@ async def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_y
     assert told == ""
 
 
-@taking_no_time
 async def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
     await begin(journal_of(office.api), plan)

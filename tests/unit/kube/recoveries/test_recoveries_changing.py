@@ -19,12 +19,10 @@ from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import PAYMENTS
-from unit.virtual import taking_no_time
 
 # Changes
 
 
-@taking_no_time
 async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: Office) -> None:
     """After a password was mended: the old connection will never see anything again."""
     old = office.open()
@@ -40,7 +38,6 @@ async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: 
     assert office.world.unrestored() == []
 
 
-@taking_no_time
 async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
     office.api.change(RECOVERIES, NAME, suspend=True)
 
@@ -52,7 +49,6 @@ async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
     await office.until("Recovered", within=2)
 
 
-@taking_no_time
 async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
@@ -63,7 +59,6 @@ async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_
     assert asking_office.all._open[KEY].uid == "another"
 
 
-@taking_no_time
 async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
     cluster = asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
@@ -76,7 +71,6 @@ async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: O
     assert asking_office.all.claims(PROD) == {}
 
 
-@taking_no_time
 async def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_recovery(asking_office: Office) -> None:
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     asking_office.another("later", PAYMENTS)
@@ -92,7 +86,6 @@ async def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_re
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("recovery ")] == []
 
 
-@taking_no_time
 async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +104,6 @@ async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restor
     assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
-@taking_no_time
 async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(days=36500))
     office.api.refusing = lambda what: "wave-0001-ended" in what
@@ -135,7 +127,6 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
     assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
-@taking_no_time
 async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
     await office.api.create(PLACE, {"metadata": {"name": "a-copy", "labels": labels}})
@@ -158,7 +149,6 @@ async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_orde
     ("fields", "accepted"),
     [({}, ("True", "Accepted")), ({"maxLossClass": "Lossless"}, ("False", "LossClassExceeded"))],
 )
-@taking_no_time
 async def test_the_author_of_an_approval_reads_whether_it_counts(
     asking_office: Office, fields: dict[str, Any], accepted: tuple[str, str]
 ) -> None:

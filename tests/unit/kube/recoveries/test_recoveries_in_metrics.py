@@ -17,7 +17,6 @@ from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
 from unit.recovery.world import ORDERS
-from unit.virtual import taking_no_time
 
 LABEL = "/".join(PROD)
 
@@ -28,7 +27,6 @@ def shown(office: Office, name: str, **labels: str) -> float:
     return found
 
 
-@taking_no_time
 async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(office: Office) -> None:
     """Patience, and whatever else came before the recovery was opened, are time without a leader as well."""
     cluster = office.open()
@@ -42,7 +40,6 @@ async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(of
     assert took == pytest.approx(timedelta(days=400).total_seconds(), abs=60)
 
 
-@taking_no_time
 async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_own_beginning(office: Office) -> None:
     made = datetime.fromisoformat(office.api.recovery()["metadata"]["creationTimestamp"])
 
@@ -54,7 +51,6 @@ async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_
     assert shown(office, "recovery_seconds_sum", outcome="Recovered") == pytest.approx(max(age, 0), abs=60)
 
 
-@taking_no_time
 async def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
     office.house = House(Authority.OBSERVE)
 
@@ -65,7 +61,6 @@ async def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) 
     assert shown(office, "approvals_waiting") == 0, "a yes would change nothing"
 
 
-@taking_no_time
 async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
     """An alert begins to wait anew when it is taken back for a moment."""
     office.house = House(Authority.OBSERVE)
@@ -89,7 +84,6 @@ async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(off
     assert seen == {1}
 
 
-@taking_no_time
 async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
     twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
     whole = office.api.recovery()["spec"]["scope"]
@@ -106,7 +100,6 @@ async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
     assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [0, 0, 0]
 
 
-@taking_no_time
 async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:
     office.world.kafka.fence(2)
     office.world.kafka.fence(3)
@@ -122,7 +115,6 @@ async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: 
     assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (0, 0)
 
 
-@taking_no_time
 async def test_what_a_second_plan_asks_about_is_counted_as_asked_about_and_not_as_refused(
     asking_office: Office,
 ) -> None:

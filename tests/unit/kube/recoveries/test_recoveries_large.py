@@ -16,7 +16,6 @@ from unit.kube.office import Office, all_offline
 from unit.kube.operated import plans
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import World
-from unit.virtual import taking_no_time
 
 LARGEST_STATUS = 10_000
 SURVIVOR = 2
@@ -27,7 +26,6 @@ LARGEST = pytest.param(
 
 
 @pytest.mark.parametrize(("many", "limits", "at_once"), [(1000, {"partitions": 250}, 250), LARGEST])
-@taking_no_time
 async def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_their_limit_wants(
     tmp_path: Path, many: int, limits: dict[str, int], at_once: int
 ) -> None:

@@ -17,7 +17,6 @@ from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
 from unit.recovery.world import ORDERS
-from unit.virtual import taking_no_time
 
 SECRET = Reason("SecretMissing", "Secret ca is not there (spec.tls.caSecretRef)")
 RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac: secrets")
@@ -70,7 +69,6 @@ NOBODY = [
 
 
 @pytest.mark.parametrize(("happened", "reason"), NOBODY)
-@taking_no_time
 async def test_a_deletion_ends_after_ten_minutes_whatever_keeps_its_orders_from_being_restored(
     office: Office, happened: Callable[[Office], None], reason: str
 ) -> None:
@@ -87,7 +85,6 @@ async def test_a_deletion_ends_after_ten_minutes_whatever_keeps_its_orders_from_
 
 
 @pytest.mark.parametrize(("happened", "reason"), NOBODY)
-@taking_no_time
 async def test_until_then_it_may_be_mended(office: Office, happened: Callable[[Office], None], reason: str) -> None:
     await begun(office)
     deleted(office, GIVE_UP_UNDOING - timedelta(minutes=2))
@@ -99,7 +96,6 @@ async def test_until_then_it_may_be_mended(office: Office, happened: Callable[[O
     assert (again.reason(), office.api.finalizers(NAMESPACE, NAME)) == (reason, [FINALIZER])
 
 
-@taking_no_time
 async def test_what_is_about_to_be_taken_up_is_not_let_go_however_long_it_waited(office: Office) -> None:
     """The operator was away for an hour, and its cluster is not open yet."""
     await begun(office)
@@ -112,7 +108,6 @@ async def test_what_is_about_to_be_taken_up_is_not_let_go_however_long_it_waited
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
 
 
-@taking_no_time
 async def test_the_event_says_why_nothing_could_be_restored(office: Office) -> None:
     notes: list[str] = []
 

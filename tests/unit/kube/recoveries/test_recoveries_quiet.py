@@ -19,7 +19,6 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, R
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
-from unit.virtual import taking_no_time
 
 MANY = 20
 NAMES = [f"waiting-{number}" for number in range(MANY)]
@@ -67,7 +66,6 @@ async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
 
 
 @pytest.mark.parametrize("why", [for_approval, suspended, not_open, for_another_kafka])
-@taking_no_time
 async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothing_changes(
     asking_office: Office, why: Callable[[Office], str]
 ) -> None:
@@ -82,7 +80,6 @@ async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothin
     assert max(Counter(asking_office.api.reads).values()) <= 10
 
 
-@taking_no_time
 async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter_no_order(
     asking_office: Office,
 ) -> None:
@@ -100,7 +97,6 @@ async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter
     assert asking_office.world.steps.calls.count("designate") == 1
 
 
-@taking_no_time
 async def test_many_that_wait_go_on_when_they_are_told_of_a_change(asking_office: Office) -> None:
     await many_that_wait(asking_office, suspended)
     asking_office.api.change(CLUSTERS, "prod", suspend=False)
@@ -109,7 +105,6 @@ async def test_many_that_wait_go_on_when_they_are_told_of_a_change(asking_office
         await asking_office.until("AwaitingApproval", name)
 
 
-@taking_no_time
 async def test_who_waits_for_its_cluster_is_taken_up_when_that_is_opened(asking_office: Office) -> None:
     await many_that_wait(asking_office, not_open)
     await asyncio.sleep(100)
@@ -119,7 +114,6 @@ async def test_who_waits_for_its_cluster_is_taken_up_when_that_is_opened(asking_
         await asking_office.until("AwaitingApproval", name, within=10)
 
 
-@taking_no_time
 async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody_told(asking_office: Office) -> None:
     await many_that_wait(asking_office, not_open)
     asking_office.clusters.known[PROD] = Reason("SecretInvalid", "Secret ca has no key ca.crt")
@@ -127,7 +121,6 @@ async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody
     await asking_office.until("SecretInvalid", NAMES[0], within=(GONE_WITHIN + LOOK).total_seconds())
 
 
-@taking_no_time
 async def test_one_that_is_deleted_while_it_waits_is_let_go_of_at_once(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
@@ -138,7 +131,6 @@ async def test_one_that_is_deleted_while_it_waits_is_let_go_of_at_once(asking_of
     assert list(asking_office.all.claims(PROD)) == []
 
 
-@taking_no_time
 async def test_one_that_was_deleted_while_no_watch_was_open_is_let_go_of_within_minutes(
     asking_office: Office,
 ) -> None:
@@ -151,7 +143,6 @@ async def test_one_that_was_deleted_while_no_watch_was_open_is_let_go_of_within_
     assert list(asking_office.all.claims(PROD)) == []
 
 
-@taking_no_time
 async def test_one_that_is_aborted_without_its_cluster_ends_soon_also_if_its_journal_could_not_be_written(
     asking_office: Office,
 ) -> None:
@@ -174,7 +165,6 @@ async def test_one_that_is_aborted_without_its_cluster_ends_soon_also_if_its_jou
     assert again.status().get("outcome") == "Aborted"
 
 
-@taking_no_time
 async def test_a_spec_that_can_not_be_read_any_more_wakes_the_run_that_waits(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
@@ -185,7 +175,6 @@ async def test_a_spec_that_can_not_be_read_any_more_wakes_the_run_that_waits(ask
     assert asking_office.all._open[KEY].run.progress.phase is not Phase.AWAITING_APPROVAL
 
 
-@taking_no_time
 async def test_one_that_is_being_deleted_is_looked_at_every_minute(asking_office: Office) -> None:
     """Its deletion waits for ten minutes at most."""
     asking_office.takes_up()

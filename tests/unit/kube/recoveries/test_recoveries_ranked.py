@@ -14,7 +14,6 @@ from unit.kube.office import Office
 from unit.kube.specs import RANKING
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
-from unit.virtual import taking_no_time
 
 BEST, BEHIND = 2, 3
 """Of the brokers that live."""
@@ -33,7 +32,6 @@ def ranked(office: Office, folder: Path, leader: int) -> None:
     office.open()
 
 
-@taking_no_time
 async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office, tmp_path: Path) -> None:
     ranked(office, tmp_path, BEHIND)
     office.see()
@@ -46,7 +44,6 @@ async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office,
     assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
 
 
-@taking_no_time
 async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
     ranked(office, tmp_path, BEHIND)
     office.world.kafka.nodes[BEHIND].fenced = True
@@ -60,7 +57,6 @@ async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) ->
     assert office.world.kafka.partitions[ORDERS].leader is None
 
 
-@taking_no_time
 async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
     office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
     office.takes_up()
@@ -72,7 +68,6 @@ async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_
     assert stalled == "True", "somebody has to create it"
 
 
-@taking_no_time
 async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_path: Path) -> None:
     ranked(office, tmp_path, BEHIND)
     office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between

@@ -17,7 +17,6 @@ from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
 from unit.kube.office import Office
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World
-from unit.virtual import taking_no_time
 
 
 async def stopped_at(office: Office, call: str) -> None:
@@ -32,7 +31,6 @@ async def stopped_at(office: Office, call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["designate", "elect", "restore"])
-@taking_no_time
 async def test_the_wave_under_way_comes_to_its_end(office: Office, call: str) -> None:
     await stopped_at(office, call)
 
@@ -40,7 +38,6 @@ async def test_the_wave_under_way_comes_to_its_end(office: Office, call: str) ->
     assert any("wave-0001-ended" in name for name in office.api.records())
 
 
-@taking_no_time
 async def test_no_further_wave_is_begun_and_the_next_process_begins_it(world: World) -> None:
     world.offline(id=PAYMENTS)
     office = Office(world, inhabited(ORDERS, PAYMENTS, waveSizes=[1]))
@@ -55,7 +52,6 @@ async def test_no_further_wave_is_begun_and_the_next_process_begins_it(world: Wo
     assert (world.leader(), world.leader(PAYMENTS)) == (2, 2)
 
 
-@taking_no_time
 async def test_so_does_the_one_of_a_recovery_that_was_deleted_by_force(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +78,6 @@ async def test_so_does_the_one_of_a_recovery_that_was_deleted_by_force(
     await office.queue.stop(timedelta(0))
 
 
-@taking_no_time
 async def test_what_takes_too_long_is_left_as_by_a_crash(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hangs(requests: object) -> None:
         await asyncio.sleep(3600)
@@ -95,7 +90,6 @@ async def test_what_takes_too_long_is_left_as_by_a_crash(office: Office, monkeyp
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
 
 
-@taking_no_time
 async def test_nothing_is_taken_up_any_more(world: World) -> None:
     """Queues are worked off for a moment after the waves have ended."""
     world.offline(id=PAYMENTS)
@@ -111,7 +105,6 @@ async def test_nothing_is_taken_up_any_more(world: World) -> None:
     assert (world.leader(PAYMENTS), office.api.records()) == (None, {})
 
 
-@taking_no_time
 async def test_a_wave_that_could_not_be_begun_is_not_waited_for(office: Office, plan: Plan) -> None:
     journal = journal_of(office.api)
     name = await journal.record(plan)

@@ -17,7 +17,6 @@ from unit.kube.journal.journals import NAME, begin, engine, journal_of
 from unit.kube.office import Office, all_offline
 from unit.kube.our_objects import PROD
 from unit.recovery.world import ORDERS, PAYMENTS, World
-from unit.virtual import taking_no_time
 
 SECOND = timedelta(seconds=1)
 OURS = {FROM_INCIDENT: True}
@@ -55,7 +54,6 @@ def shown_open(office: Office) -> float | None:
 # What is refused
 
 
-@taking_no_time
 async def test_one_recovery_too_many_has_no_partition_and_says_what_to_do(office: Office) -> None:
     office.open()
     await held(office)
@@ -69,7 +67,6 @@ async def test_one_recovery_too_many_has_no_partition_and_says_what_to_do(office
     assert office.world.changed() == []
 
 
-@taking_no_time
 async def test_what_waits_for_room_begins_at_once_when_there_is_some_the_oldest_first(office: Office) -> None:
     office.open()
     (first, *_) = await held(office)
@@ -85,7 +82,6 @@ async def test_what_waits_for_room_begins_at_once_when_there_is_some_the_oldest_
     await office.until("Recovered", "later", within=2)
 
 
-@taking_no_time
 async def test_what_waits_for_room_asks_next_to_nothing_meanwhile(office: Office) -> None:
     cluster = office.open()
     names = await held(office, FEW.recoveries + 20)
@@ -98,7 +94,6 @@ async def test_what_waits_for_room_asks_next_to_nothing_meanwhile(office: Office
     assert [name for _, name in office.looks if name in names[-20:]] == []
 
 
-@taking_no_time
 async def test_those_that_do_not_fit_hold_up_none_that_does(office: Office) -> None:
     office.open()
     office.another("large", *many(0, FEW.partitions - 10), after=SECOND)
@@ -114,7 +109,6 @@ async def test_those_that_do_not_fit_hold_up_none_that_does(office: Office) -> N
     assert office.reason("larger") == NO_ROOM
 
 
-@taking_no_time
 async def test_partitions_that_have_their_end_make_room(office: Office) -> None:
     office.world.offline({3: 8, 4: 9}, PAYMENTS)
     office.open()
@@ -130,7 +124,6 @@ async def test_partitions_that_have_their_end_make_room(office: Office) -> None:
     await office.until("Recovered", "waits", within=5)
 
 
-@taking_no_time
 async def test_one_that_is_alone_has_room_however_much_is_offline(office: Office) -> None:
     all_offline(office)
     office.takes_up(found=[ORDERS, *many(0, FEW.partitions)])
@@ -138,7 +131,6 @@ async def test_one_that_is_alone_has_room_however_much_is_offline(office: Office
     await office.until("Recovered")
 
 
-@taking_no_time
 async def test_what_waits_for_room_is_ended_by_its_abort(office: Office) -> None:
     office.open()
     await held(office)
@@ -151,7 +143,6 @@ async def test_what_waits_for_room_is_ended_by_its_abort(office: Office) -> None
     assert (await office.until("Aborted", "late"))["finished"]
 
 
-@taking_no_time
 async def test_what_waits_for_room_in_a_cluster_that_closes_waits_for_the_cluster_and_then_for_room(
     office: Office,
 ) -> None:
@@ -170,7 +161,6 @@ async def test_what_waits_for_room_in_a_cluster_that_closes_waits_for_the_cluste
     assert office.all.used(PROD, FEW).recoveries == FEW.recoveries
 
 
-@taking_no_time
 async def test_what_is_deleted_while_it_waits_for_room_is_forgotten(office: Office) -> None:
     office.open()
     await held(office)
@@ -185,7 +175,6 @@ async def test_what_is_deleted_while_it_waits_for_room_is_forgotten(office: Offi
     assert (before, shown_open(office)) == (FEW.recoveries + 1, FEW.recoveries)
 
 
-@taking_no_time
 async def test_a_flood_of_recoveries_for_all_that_is_offline_has_kafka_gone_through_so_often_and_no_more(
     office: Office,
 ) -> None:
@@ -206,7 +195,6 @@ async def test_a_flood_of_recoveries_for_all_that_is_offline_has_kafka_gone_thro
 # What is not
 
 
-@taking_no_time
 async def test_the_operators_own_recoveries_have_room_however_many_others_open(office: Office) -> None:
     office.open()
     await held(office)
@@ -216,7 +204,6 @@ async def test_the_operators_own_recoveries_have_room_however_many_others_open(o
     assert (await office.until("Recovered"))[FROM_INCIDENT] is True
 
 
-@taking_no_time
 async def test_no_label_or_name_makes_a_recovery_the_operators_own(office: Office) -> None:
     office.open()
     await held(office)
@@ -231,7 +218,6 @@ async def test_no_label_or_name_makes_a_recovery_the_operators_own(office: Offic
     await office.until(NO_ROOM)
 
 
-@taking_no_time
 async def test_a_recovery_turns_out_to_be_the_operators_own_when_its_status_says_so(office: Office) -> None:
     """The watch may tell of an object before its opener has written that it is ours."""
     office.open()
@@ -245,7 +231,6 @@ async def test_a_recovery_turns_out_to_be_the_operators_own_when_its_status_says
     assert office.all.used(PROD, INCIDENTS) == Used()
 
 
-@taking_no_time
 async def test_after_a_restart_what_was_begun_is_gone_on_with_though_there_is_no_room(
     world: World, office: Office
 ) -> None:
@@ -259,7 +244,6 @@ async def test_after_a_restart_what_was_begun_is_gone_on_with_though_there_is_no
     assert office.world.unrestored() == []
 
 
-@taking_no_time
 async def test_our_finalizer_alone_is_no_beginning(office: Office) -> None:
     """Whoever may create a recovery can write it."""
     office.open()
@@ -270,7 +254,6 @@ async def test_our_finalizer_alone_is_no_beginning(office: Office) -> None:
     await office.until(NO_ROOM)
 
 
-@taking_no_time
 async def test_after_a_restart_what_is_refused_keeps_neither_younger_ones_nor_incidents_waiting(office: Office) -> None:
     made = {NAME: datetime.now(UTC) - timedelta(days=1)}
     cluster = office.open()

@@ -19,7 +19,7 @@ from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
 from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
-from unit.virtual import in_no_time, taking_no_time
+from unit.virtual import in_no_time
 
 MINUTE = timedelta(minutes=1)
 SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
@@ -37,7 +37,6 @@ def test_what_may_be_elected_by_its_rules_is_recovered_and_nothing_is_left_behin
     assert automatic.automatic == 1
 
 
-@taking_no_time
 async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated) -> None:
     automatic.world.after("elect", lambda: automatic.world.kafka.elect_uncleanly(ORDERS, 3))
 
@@ -52,7 +51,6 @@ def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     assert in_no_time(Going.to_its_end(automatic.process())) is End.NOTHING_TO_RECOVER
 
 
-@taking_no_time
 async def test_where_nobody_knows_who_led_meanwhile_the_operator_looks_again_and_asks_for_a_new_plan(
     by_hand: Operated,
 ) -> None:
@@ -91,7 +89,6 @@ async def test_where_nobody_knows_who_led_meanwhile_the_operator_looks_again_and
 # What an earlier process left
 
 
-@taking_no_time
 async def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_anew(automatic: Operated) -> None:
     automatic.world.after("elect", crash)
 
@@ -105,7 +102,6 @@ async def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_an
     assert automatic.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operated) -> None:
     by_hand.world.after("elect", crash)
 
@@ -123,7 +119,6 @@ async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: O
     assert (plan.digest, approval.by) == (digest, "ann")
 
 
-@taking_no_time
 async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: Operated) -> None:
     first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     shown = first.digest
@@ -137,7 +132,6 @@ async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_
     assert (end, executed, len(plans(by_hand.api))) == (End.RECOVERED, shown, 1)
 
 
-@taking_no_time
 async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
     by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
 
@@ -155,7 +149,6 @@ async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(
 
 
 @pytest.mark.parametrize("known", [True, False])
-@taking_no_time
 async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_cost(
     by_hand: Operated, known: bool
 ) -> None:
@@ -170,7 +163,6 @@ async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_
     assert (told.plan.digest, told.worst) == (digest, LossClass.UNKNOWN)
 
 
-@taking_no_time
 async def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:
     await Going(by_hand.process(shown="ab" * 32)).until(Phase.AWAITING_APPROVAL)
 
@@ -180,7 +172,6 @@ async def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_h
 # Approvals
 
 
-@taking_no_time
 async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     old = going.digest
@@ -196,7 +187,6 @@ async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand:
     assert by_hand.world.changed() == []
 
 
-@taking_no_time
 async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
@@ -207,7 +197,6 @@ async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Op
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 
 
-@taking_no_time
 async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS))
@@ -226,7 +215,6 @@ async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: W
 # Called off
 
 
-@taking_no_time
 async def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.change(RECOVERIES, NAME, abort=True)
@@ -236,7 +224,6 @@ async def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 
 
-@taking_no_time
 async def test_what_was_begun_and_is_aborted_gets_its_orders_back_and_elects_nobody(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
@@ -249,7 +236,6 @@ async def test_what_was_begun_and_is_aborted_gets_its_orders_back_and_elects_nob
     assert automatic.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_what_is_deleted_gets_its_orders_back_before_its_finalizer_goes(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
@@ -262,7 +248,6 @@ async def test_what_is_deleted_gets_its_orders_back_before_its_finalizer_goes(au
     assert RECOVERIES.path(NAMESPACE, NAME) not in automatic.api.objects
 
 
-@taking_no_time
 async def test_a_finalizer_that_stands_though_nothing_was_begun_holds_up_no_deletion(by_hand: Operated) -> None:
     """The process died between putting it on and keeping that the run begins."""
     by_hand.api.put(RECOVERIES, NAME, by_hand.api.recovery()["spec"], finalizers=[FINALIZER])
@@ -273,7 +258,6 @@ async def test_a_finalizer_that_stands_though_nothing_was_begun_holds_up_no_dele
     assert RECOVERIES.path(NAMESPACE, NAME) not in by_hand.api.objects
 
 
-@taking_no_time
 async def test_what_cannot_be_put_back_yet_is_tried_until_it_can(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 

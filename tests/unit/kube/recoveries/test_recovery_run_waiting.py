@@ -24,7 +24,6 @@ from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
 from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
-from unit.virtual import taking_no_time
 
 MINUTE = timedelta(minutes=1)
 RULES = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"}]
@@ -34,7 +33,6 @@ SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
 # Held
 
 
-@taking_no_time
 async def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_elected(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
@@ -47,7 +45,6 @@ async def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_e
     assert (*held, await going.end()) == ([], None, End.RECOVERED)
 
 
-@taking_no_time
 async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspended(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
@@ -61,7 +58,6 @@ async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspen
     assert (waves, await going.end()) == (2, End.RECOVERED)
 
 
-@taking_no_time
 async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.change(RECOVERIES, NAME, suspend=True)
@@ -75,7 +71,6 @@ async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_
     assert len(plans(by_hand.api)) == 1
 
 
-@taking_no_time
 async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
@@ -89,7 +84,6 @@ async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> No
     assert by_hand.world.leader() is None
 
 
-@taking_no_time
 async def test_a_no_that_could_not_be_read_while_it_is_suspended_is_read_soon_afterwards(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     suspended(by_hand)
@@ -104,7 +98,6 @@ async def test_a_no_that_could_not_be_read_while_it_is_suspended_is_read_soon_af
     assert await going.end(within=20) is End.REFUSED_BY_APPROVER
 
 
-@taking_no_time
 async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated) -> None:
     automatic.world.kafka.fence(2)
     automatic.world.kafka.fence(3)
@@ -116,7 +109,6 @@ async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated)
     assert await going.end() is End.REFUSED_BY_APPROVER
 
 
-@taking_no_time
 async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operated) -> None:
     automatic.scope = (ORDERS, PAYMENTS)
     automatic.world.offline({3: 8, 4: 9}, PAYMENTS)
@@ -135,7 +127,6 @@ async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operate
     assert automatic.world.unrestored() == []
 
 
-@taking_no_time
 async def test_however_many_say_something_they_are_listed_twice_a_second_at_most(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.reads.clear()
@@ -146,7 +137,6 @@ async def test_however_many_say_something_they_are_listed_twice_a_second_at_most
     assert 2 <= len(by_hand.api.reads) <= 3
 
 
-@taking_no_time
 async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
     automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
     keeping_up = asyncio.get_running_loop().create_task(automatic.known_house.keep_up())
@@ -159,7 +149,6 @@ async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(aut
     assert not keeping_up.done()
 
 
-@taking_no_time
 async def test_a_defect_in_reading_the_operators_config_map_ends_nothing() -> None:
     now = House(Authority.APPROVE)
     found: list[House | Exception] = [RuntimeError("a defect"), ApiError(500, "InternalError", "no"), now]
@@ -201,7 +190,6 @@ HOLDS = (suspended, suspended_everywhere, cut_off, without_policy, with_a_policy
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-@taking_no_time
 async def test_who_is_held_asks_for_nothing_while_nothing_changes(
     automatic: Operated, hold: Callable[[Operated], None]
 ) -> None:
@@ -216,7 +204,6 @@ async def test_who_is_held_asks_for_nothing_while_nothing_changes(
     assert automatic.api.reads == []
 
 
-@taking_no_time
 async def test_who_is_held_finds_also_what_nobody_told_of(automatic: Operated) -> None:
     """A watch may miss an event: a while later everything is read again."""
     suspended(automatic)
@@ -226,7 +213,6 @@ async def test_who_is_held_finds_also_what_nobody_told_of(automatic: Operated) -
     assert await going.end(within=(LONGEST_BACKSTOP + 2 * LOOK).total_seconds()) is End.RECOVERED
 
 
-@taking_no_time
 async def test_what_held_it_before_does_not_leave_orders_altered_that_a_later_try_could_not_put_back(
     automatic: Operated,
 ) -> None:
@@ -251,7 +237,6 @@ async def test_what_held_it_before_does_not_leave_orders_altered_that_a_later_tr
     assert going.run.progress.end is End.RECOVERED
 
 
-@taking_no_time
 async def test_who_was_cut_off_goes_on_as_soon_as_kafka_is_seen_again(automatic: Operated) -> None:
     cut_off(automatic)
     going = await Going.up_to(Phase.HELD, automatic.process())
@@ -262,7 +247,6 @@ async def test_who_was_cut_off_goes_on_as_soon_as_kafka_is_seen_again(automatic:
     assert await going.end(within=1) is End.RECOVERED
 
 
-@taking_no_time
 async def test_what_holds_it_now_is_told_and_not_what_held_it_first(automatic: Operated) -> None:
     cut_off(automatic)
     going = await Going.up_to(Phase.HELD, automatic.process())
@@ -273,7 +257,6 @@ async def test_what_holds_it_now_is_told_and_not_what_held_it_first(automatic: O
     assert "OrphanedJournalDamaged" in going.run.progress.reason.message
 
 
-@taking_no_time
 async def test_an_api_server_that_does_not_answer_is_asked_again_though_nobody_tells(automatic: Operated) -> None:
     automatic.api.unread = "watchedclusters"
     going = await Going.up_to(Phase.HELD, automatic.process())
@@ -286,7 +269,6 @@ async def test_an_api_server_that_does_not_answer_is_asked_again_though_nobody_t
 # Trouble
 
 
-@taking_no_time
 async def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: Operated) -> None:
     nodes = automatic.world.kafka.nodes.values()
 
@@ -300,7 +282,6 @@ async def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: O
     assert (code, await going.end()) == ("Unavailable", End.RECOVERED)
 
 
-@taking_no_time
 async def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_changed(automatic: Operated) -> None:
     automatic.api.refusing = lambda what: what.endswith("-plan")
 
@@ -311,7 +292,6 @@ async def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_chan
     assert (*stuck, await going.end()) == ("JournalUnwritable", [], End.RECOVERED)
 
 
-@taking_no_time
 async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_planned_anew(by_hand: Operated) -> None:
     """Else what a person approved would be thrown away, and they be asked again."""
     by_hand.api.refusing = lambda what: "-wave-" in what
@@ -325,7 +305,6 @@ async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_plan
     assert len(plans(by_hand.api)) == 1
 
 
-@taking_no_time
 async def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     shown = going.digest
@@ -343,7 +322,6 @@ async def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by
     assert len(plans(by_hand.api)) == 2
 
 
-@taking_no_time
 async def test_an_error_of_our_own_is_told_and_tried_again(
     automatic: Operated, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -366,7 +344,6 @@ def without_candidates(world: World) -> None:
         world.kafka.nodes[broker].alive, world.kafka.nodes[broker].fenced = False, True
 
 
-@taking_no_time
 async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> None:
     """Tools that watch would else see it fail and go on, again and again."""
     without_candidates(automatic.world)
@@ -380,7 +357,6 @@ async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated
     assert 5 <= more <= 12
 
 
-@taking_no_time
 async def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
     automatic: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,7 +377,6 @@ async def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
     assert (kept, await going.end()) == (VAIN_KEPT, End.RECOVERED)
 
 
-@taking_no_time
 async def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
@@ -413,7 +388,6 @@ async def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Oper
     assert await going.end(within=1) is End.RECOVERED
 
 
-@taking_no_time
 async def test_however_often_something_changes_replicas_are_asked_twice_a_second_at_most(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
@@ -425,7 +399,6 @@ async def test_however_often_something_changes_replicas_are_asked_twice_a_second
     assert automatic.world.steps.calls.count("gather") <= 21
 
 
-@taking_no_time
 async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS), elsewhere={ORDERS: "older"})
@@ -437,7 +410,6 @@ async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(wo
     assert (*seen, await going.end()) == ("InOtherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
 
 
-@taking_no_time
 async def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
@@ -450,7 +422,6 @@ async def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> Non
 
 
 @pytest.mark.parametrize("phase", [Phase.STUCK, Phase.AWAITING_APPROVAL])
-@taking_no_time
 async def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Operated, phase: Phase) -> None:
     if phase is Phase.STUCK:
         without_candidates(by_hand.world)
@@ -465,7 +436,6 @@ async def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Ope
     assert going.task.cancelled()
 
 
-@taking_no_time
 async def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Operated) -> None:
     """A clean member came back: what was kept to explain the refusals is nobody's any more."""
     without_candidates(automatic.world)

@@ -11,7 +11,6 @@ from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
-from unit.virtual import taking_no_time
 
 
 @pytest.fixture
@@ -31,7 +30,6 @@ async def crashed_in_its_first_wave(operated: Operated) -> tuple[TopicPartition,
     return begun, PAYMENTS if begun == ORDERS else ORDERS
 
 
-@taking_no_time
 async def test_what_another_recovery_has_by_now_is_not_elected_and_the_rest_is(two: Operated) -> None:
     begun, other = await crashed_in_its_first_wave(two)
     two.elsewhere = {other: "younger"}
@@ -46,7 +44,6 @@ async def test_what_another_recovery_has_by_now_is_not_elected_and_the_rest_is(t
     assert two.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_it_is_elected_once_the_other_recovery_lets_go_of_it(two: Operated) -> None:
     _, other = await crashed_in_its_first_wave(two)
     two.elsewhere = {other: "younger"}
@@ -56,7 +53,6 @@ async def test_it_is_elected_once_the_other_recovery_lets_go_of_it(two: Operated
     assert await going.end() is End.RECOVERED
 
 
-@taking_no_time
 async def test_an_order_that_it_altered_is_put_back_also_where_another_recovery_is(
     two: Operated,
 ) -> None:
@@ -71,7 +67,6 @@ async def test_an_order_that_it_altered_is_put_back_also_where_another_recovery_
     assert two.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_while_it_elects_the_rest_of_its_plan_no_other_recovery_takes_that(two: Operated) -> None:
     await crashed_in_its_first_wave(two)
     run, held = two.process(), list[frozenset[TopicPartition]]()

@@ -20,7 +20,6 @@ from unit.kube.journal.journals import NAME
 from unit.kube.operated import FULL, Going, Operated
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World
-from unit.virtual import taking_no_time
 
 MORE = TopicPartition("orders", 1)
 RULES = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
@@ -79,7 +78,6 @@ HALTS = [(suspended, resumed), (observed, automatic_again), (cut_off, connected)
 
 
 @pytest.mark.parametrize(("halt", "goes_on"), HALTS)
-@taking_no_time
 async def test_what_a_halt_stopped_goes_on_after_it_though_a_person_has_not_answered_for_the_rest(
     both: Operated, halt: Callable[[Operated], None], goes_on: Callable[[Operated], None]
 ) -> None:
@@ -97,7 +95,6 @@ async def test_what_a_halt_stopped_goes_on_after_it_though_a_person_has_not_answ
     assert both.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_what_a_halt_stopped_goes_on_in_the_next_process_too(both: Operated) -> None:
     both.world.after("elect", lambda: suspended(both))
     going = await Going.up_to(Phase.HELD, both.process())
@@ -113,7 +110,6 @@ async def test_what_a_halt_stopped_goes_on_in_the_next_process_too(both: Operate
     assert both.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_what_a_fault_stopped_goes_on_after_it_though_a_person_has_not_answered_for_the_rest(
     both: Operated,
 ) -> None:
@@ -131,7 +127,6 @@ async def test_what_a_fault_stopped_goes_on_after_it_though_a_person_has_not_ans
     assert both.world.kept_its_promises()
 
 
-@taking_no_time
 async def test_what_is_refused_is_tried_less_and_less_often_and_a_yes_to_the_rest_counts_at_once(
     both: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +153,6 @@ async def test_what_is_refused_is_tried_less_and_less_often_and_a_yes_to_the_res
     assert led(both) == [False, False, True]
 
 
-@taking_no_time
 async def test_what_is_another_one_by_now_is_planned_again_though_a_person_has_not_answered_for_the_rest(
     both: Operated,
 ) -> None:
@@ -174,7 +168,6 @@ async def test_what_is_another_one_by_now_is_planned_again_though_a_person_has_n
     assert (going.run.progress.phase, going.digest == shown) == (Phase.AWAITING_APPROVAL, False)
 
 
-@taking_no_time
 async def test_what_a_halt_stopped_is_not_elected_by_itself_while_a_person_is_needed_for_it_by_now(
     both: Operated,
 ) -> None:
