@@ -80,6 +80,26 @@ async def test_measured_epoch_vectors_are_what_the_brokers_keep_on_disk(
         assert replica.log.end == SURVIVORS[replica.broker]
 
 
+async def test_a_broker_that_has_lost_the_file_of_its_leader_epochs_has_an_unknown_vector_and_its_true_log_end(
+    incident: Incident, recovery: Recoveries
+) -> None:
+    """It was stopped cleanly, so it reads nothing of its log when it starts: Kafka's own vector is empty then."""
+    kafka = incident.kafka
+    kafka.terminate(3)
+    kafka.lose_epoch_checkpoint(3, "orders", MEASURED)
+    kafka.start(3)
+    kafka.wait_until_unfenced(3)
+
+    plan = await recovery(kafka).plan(partition(MEASURED))
+
+    (seen,) = plan.evidence.partitions
+    replica = next(replica for replica in seen.replicas if replica.broker == 3)
+    assert replica.log
+    assert (replica.log.end, replica.log.epochs) == (SURVIVORS[3], None)
+    assert replica.problem
+    assert replica.problem.code == "EpochVectorUnreadable"
+
+
 async def test_an_assignment_that_somebody_else_changed_meanwhile_is_decided_anew_and_kept(
     incident: Incident, recovery: Recoveries
 ) -> None:

@@ -72,14 +72,15 @@ WIRES = {
     "nameless": (Fault(20, Kind.NAMELESS, 2, lasting=30),),
     "shared": (Fault(20, Kind.SHARED, 2, other=3, lasting=30),),
     "misreport, believed": (
-        Fault(18, Kind.REPLACE_DISK, 3), Fault(20, Kind.MISREPORT, 3, delay=1000, lasting=30)
+        Fault(20, Kind.RIGHTS, right=Operation.READ, partition="orders-0", lasting=30),
+        Fault(20, Kind.MISREPORT, 3, delay=1000, lasting=30),
     ),
     **{
         f"without {right}": (Fault(20, Kind.RIGHTS, right=right, partition="orders-0", lasting=30),)
         for right in Operation
     },
 }  # fmt: skip
-"""A liar is believed where it knows no leader epochs that would contradict it."""
+"""A liar is believed where nobody may read the leader epochs that would contradict it."""
 
 
 @pytest.mark.parametrize("mark", WIRES)

@@ -374,6 +374,10 @@ class RealKafka:
 
     # Accidents
 
+    def lose_epoch_checkpoint(self, broker: int, topic: str, partition: int) -> None:
+        """The file with the leader epochs of a stopped broker's replica is gone, and nothing else."""
+        (self._nodes.data(broker) / f"{topic}-{partition}" / "leader-epoch-checkpoint").unlink()
+
     def offline_partition(
         self, topic: str, survivors: Mapping[int, int], *, partitions: int = 1, acked: int = 10, **configs: str | int
     ) -> OfflineTopic:

@@ -46,7 +46,8 @@ class Probe:
 
     `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of
     epoch and end offset, newest first; all of them once `walked`. `unreadable`: why there is no vector. `same`: the
-    log as it was measured before, if it can't have changed since.
+    log as it was measured before, if it can't have changed since. `ends_before`: its broker can't read where it said
+    that the log ends.
     """
 
     state: PartitionState
@@ -62,6 +63,7 @@ class Probe:
     problem: Reason | None = None
     unreadable: Reason | None = None
     leads: bool = False
+    ends_before: bool = False
 
     @property
     def id(self) -> TopicPartition:
@@ -90,12 +92,23 @@ class Probe:
 
     @property
     def end_by_fetch(self) -> int | None:
-        """Where the log's newest epoch ends, if that has to be where the log ends; None: it need not, or is not known.
+        """Where the newest epoch ends, if that has to be where the log ends; None: it need not, or is not known."""
+        return self.ends[0][1] if self.stands_still and self.ends and self.same is None else None
 
-        A replica that knows the current epoch follows nobody while there is no leader: its log stands still.
+    @property
+    def stands_still(self) -> bool:
+        """Whether its log can't change: it follows nobody, and knows that nobody leads."""
+        return self.knows_current_epoch and self.state.leader is None
+
+    @property
+    def records_without_epochs(self) -> bool:
+        """Whether it is told to hold records, and knows no leader epoch of any.
+
+        Records of a message format before KIP-101 have none. A broker that was stopped cleanly and finds no
+        leader-epoch-checkpoint file knows none either.
         """
-        stands_still = self.knows_current_epoch and self.state.leader is None
-        return self.ends[0][1] if stands_still and self.ends and self.same is None else None
+        read = self.walked and self.same is None and self.unreadable is None and not self.ends
+        return read and self.start is not None and self.end is not None and self.start < self.end
 
     @property
     def contradicts(self) -> bool:
@@ -108,13 +121,16 @@ class Probe:
         """Oldest first; None unless all that is wanted of it was read."""
         if self.same is not None:
             return self.same.epochs
-        if not self.walked or self.unreadable or self.start is None or self.end is None:
+        if not self.walked or self.unreadable or self.start is None or self.end is None or self.records_without_epochs:
             return None
         return _vector(self.ends, self.start, self.end)
 
 
 Asked = tuple[Probe, int]
 """A replica, and the epoch it is asked about."""
+
+_NO_EPOCH = -1
+"""Asked about none, a broker tells instead whether its log reaches to the offset that it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +148,15 @@ class EpochVectors:
             if not probe.walked and probe.unreadable is None:
                 walking.append((probe, probe.ends[-1][0] - 1 if probe.ends else probe.known))
         await self._walk_down(walking)
+
+    async def read_at_end(self, probes: Sequence[Probe]) -> None:
+        """Of logs that are told to hold records and no leader epochs: note whose brokers can't read at the told end.
+
+        Kafka answers an offset beyond the end with OFFSET_OUT_OF_RANGE, and the end itself without an error. Whatever
+        else is answered, such a vector is not known. Raises ClusterError.
+        """
+        if probes:
+            await self._ends_of_epochs([(probe, _NO_EPOCH) for probe in probes])
 
     async def _find_latest(self, searching: Sequence[Probe]) -> None:
         """By bisection; the first guess is that the hint was the latest."""
@@ -186,7 +211,7 @@ class EpochVectors:
     ) -> None:
         id, diverging, broker = probe.id, part.diverging_epoch, self.reader.broker
         if part.error_code == _OUT_OF_RANGE:
-            found[id] = None
+            found[id], probe.ends_before = None, asked == _NO_EPOCH
         elif part.error_code != _NONE:
             what = f"Fetch of {id} at broker {broker}"
             probe.unreadable = reason_for(part.error_code, what, needs=f"READ on topic {id.topic}")
@@ -213,7 +238,8 @@ def _fetch(asked: Mapping[TopicPartition, Asked]) -> Any:
     for id in sorted(asked):
         probe, epoch = asked[id]
         leader_epoch = probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH
-        question = _question(id.partition, leader_epoch, epoch, _BEYOND_ANY_END, -1, 1)
+        offset = probe.end if epoch == _NO_EPOCH else _BEYOND_ANY_END
+        question = _question(id.partition, leader_epoch, epoch, offset, -1, 1)
         by_topic.setdefault(probe.state.topic_id, []).append(question)
     topics = [FetchRequest.FetchTopic(topic_id=topic_uuid(id), partitions=of) for id, of in by_topic.items()]
     return FetchRequest(

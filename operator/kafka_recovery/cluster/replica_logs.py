@@ -118,16 +118,18 @@ class ReplicaSurvey:
         for id in await reader.led(doubtful):
             doubtful[id].leads = True
         measured = [probe for probe in probes if probe.end is not None and probe.same is None]
-        await EpochVectors(reader).read(measured)
+        vectors = EpochVectors(reader)
+        await vectors.read(measured)
         # A log that nobody leads, of a replica that knows that, is at rest: who told two ends is asked once more.
         await self._log_ends(reader, [probe for probe in measured if probe.contradicts])
         await self._log_starts(reader, [probe for probe in measured if probe.start is None])
+        await vectors.read_at_end([probe for probe in measured if probe.records_without_epochs])
 
     def _note_unfinished(self, probes: Sequence[Probe]) -> None:
         within = f"within {self.deadline.total_seconds():g}s"
         for probe in probes:
             what = "where the log ends" if probe.end is None else "all leader epochs"
-            if not (probe.walked and probe.start is not None):
+            if probe.records_without_epochs or not (probe.walked and probe.start is not None):
                 late = Reason(UNFINISHED, f"broker {self.broker} did not tell {what} of {probe.id} {within}")
                 probe.unreadable = probe.unreadable or late
                 self._begun[probe.id] = probe
@@ -188,6 +190,9 @@ def merged(broker: BrokerId, probe: Probe, ends_by: str, now: datetime, took: ti
         return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
     if probe.end is not None and probe.start is not None and probe.start > probe.end:
         said = f"the log of {probe.id} begins at {probe.start} and ends at {probe.end}"
+        return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
+    if probe.ends_before and probe.stands_still:
+        said = f"the log of {probe.id} ends at {probe.end} (by {ends_by}) and before that (by Fetch)"
         return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
     if probe.end is None or probe.start is None:
         missing = Reason("BrokerTimeout", f"broker {broker} did not answer about {probe.id}")

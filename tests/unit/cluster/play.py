@@ -312,8 +312,10 @@ class Play:
             parts = []
             for part in asked.partitions:
                 log = self.logs[broker, TopicPartition(name, part.partition)]
-                found = log.epoch_end(part.last_fetched_epoch)
-                more: dict[str, Any] = {"error_code": 1}
+                asked_of_none = part.last_fetched_epoch < 0
+                found = None if asked_of_none else log.epoch_end(part.last_fetched_epoch)
+                reached = asked_of_none and log.start <= part.fetch_offset <= log.end
+                more: dict[str, Any] = {"error_code": 0 if reached else 1}
                 if found:
                     end = topic.PartitionData.EpochEndOffset(epoch=found[0], end_offset=found[1])
                     more = {"diverging_epoch": end, "log_start_offset": log.start, "high_watermark": log.high_watermark}

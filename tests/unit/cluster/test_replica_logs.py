@@ -113,6 +113,29 @@ class TestVectors:
         assert replica.log.answered_under == EPOCH
         assert [tuple(entry) for entry in replica.log.epochs or ()] == epochs
 
+    async def test_records_without_leader_epochs_have_an_unknown_vector_and_no_empty_one(self) -> None:
+        """Message formats before KIP-101 have none, and a checkpoint file that is gone tells none; the end is true."""
+        replica = await measured(playing(Log(27, [])))
+
+        assert replica.log
+        assert (replica.log.end, replica.log.epochs, replica.log.last_epoch) == (27, None, None)
+        assert str(replica.problem) == "EpochVectorUnreadable: broker 2 gave no leader epochs of orders-0"
+
+    async def test_a_broker_that_falls_silent_before_it_was_asked_for_its_told_end_has_no_vector_yet(self) -> None:
+        play = playing(Log(27, []))
+
+        def tired(heard: Heard) -> Any:
+            return None if heard.message.topics[0].partitions[0].last_fetched_epoch < 0 else play.fetch(2, heard)
+
+        async with surveying(play, SOON) as survey:
+            play.members[2].roles["Fetch"] = tired
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.log
+        assert replica.log.epochs is None
+        assert replica.problem
+        assert replica.problem.code == UNFINISHED
+
     async def test_entries_below_the_log_start_are_none(self) -> None:
         replica = await measured(playing(Log(27, [(1, 10), (4, 20)], start=10)))
 
@@ -188,6 +211,41 @@ class TestContradictions:
         assert str(replica.problem) == (
             "LogEndsContradict: broker 2 says that the log of orders-0 begins at 27 and ends at 26"
         )
+
+    async def test_a_broker_whose_log_is_empty_and_that_tells_of_a_long_one_is_named_and_not_believed(self) -> None:
+        """It knows no leader epoch that would contradict it; but it can't read where it says that its log ends."""
+        play = playing(Log(0, []))
+
+        def exaggerated(heard: Heard) -> Any:
+            answer = play.list_offsets(2, heard)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.offset += 1000 * (heard.message.topics[0].partitions[0].timestamp == broker_reader.LATEST)
+            return answer
+
+        async with surveying(play) as survey:
+            play.members[2].roles["ListOffsets"] = exaggerated
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.log is None
+        told = "the log of orders-0 ends at 1000 (by ListOffsets) and before that (by Fetch)"
+        assert str(replica.problem) == f"LogEndsContradict: broker 2 says that {told}"
+
+    async def test_a_log_that_is_cut_while_its_empty_vector_is_read_is_no_contradiction(self) -> None:
+        """It follows a leader: what was told a moment ago need not be so now, and proves nothing against its broker."""
+        log = Log(27, [])
+        play = Play()
+        play.add(offline(leader=BrokerId(1)), b2=log)
+
+        def truncated(heard: Heard) -> Any:
+            log.end = 0
+            return play.fetch(2, heard)
+
+        async with surveying(play) as survey:
+            play.members[2].roles["Fetch"] = truncated
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.log
+        assert (replica.log.end, replica.log.epochs) == (27, None)
 
     async def test_a_log_that_had_not_come_to_rest_is_asked_about_again(self) -> None:
         log = Log(27, [(0, 0), (4, 20)])

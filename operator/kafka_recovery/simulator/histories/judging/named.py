@@ -46,14 +46,6 @@ KNOWN: tuple[Named, ...] = (
         r"meant for a partition that nobody was reassigning",
         (),
     ),
-    Named(
-        "an-empty-log-that-is-told-to-be-long",
-        "A broker whose log is empty, and that says that it ends further on, is believed: it knows no leader epoch, and"
-        " nobody holds that against it.",
-        ("who_contradicts_itself_is_named",),
-        r"ends at \d+; it ends at 0, and so its leader epochs say",
-        (),
-    ),
 )
 
 
