@@ -106,6 +106,13 @@ def awaiting(kubectl: Kubectl, name: str, within: float = 60) -> Object:
     return seen(kubectl, name, lambda each: reason(each) == "AwaitingApproval", within)
 
 
+def cluster(kubectl: Kubectl, good: Callable[[Object], object], within: float = 30) -> Object:
+    """Wait until the WatchedCluster is as it should be."""
+    return wait_until(
+        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
+    )
+
+
 def seen(kubectl: Kubectl, name: str, good: Any, within: float = 60) -> Object:
     """Wait until a recovery is as it should be; what it was like last is told if that never happens."""
     return wait_until(

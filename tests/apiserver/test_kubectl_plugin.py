@@ -169,13 +169,6 @@ def plugin(person: Kubectl, *words: str) -> subprocess.CompletedProcess[str]:
         return process.ended()
 
 
-def test_kubectl_finds_its_plugin(ann: Kubectl) -> None:
-    shown = ann.attempt("kafka-recovery", "--help")
-
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.lstrip().startswith("Usage: kubectl kafka-recovery [OPTIONS] COMMAND")
-
-
 def test_from_status_to_an_approval_in_ones_own_name(
     operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
 ) -> None:
@@ -238,17 +231,6 @@ def test_the_first_evening_as_its_page_types_it(
         types(f"kafka-recovery {wish}", who=kubectl)
         assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
     assert set(typed) == set(page), "every command of the page was typed"
-
-
-def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
-    plan = operator.awaiting()
-
-    seen, code = at_a_terminal(ann, "kafka-recovery", "approve", "prod-1", typed="y\n")
-
-    assert code == 0
-    assert f"Digest: {digest(plan)}" in seen
-    assert f"Approve plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N]" in seen
-    assert len(kubectl.api.listed("recoveryapprovals")) == 1
 
 
 def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
@@ -316,15 +298,6 @@ def test_somebody_without_any_role(operator: Operator, control_plane: ControlPla
     assert refused.stderr.startswith("Error: you may not do this: watchedclusters.kafka-recovery.dev is forbidden: ")
     assert 'User "bob" cannot list resource "watchedclusters"' in refused.stderr
     assert refused.stderr.count("\n") == 1
-
-
-def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
-    operator.awaiting()
-
-    assert plugin(ann, "refuse", "prod-1", "--yes", "--reason", "broker 1 comes back").returncode == 0
-
-    (said,) = kubectl.api.listed("recoveryapprovals")
-    assert (said["spec"]["decision"], said["spec"]["reason"]) == ("Refuse", "broker 1 comes back")
 
 
 def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubectl) -> None:
@@ -395,16 +368,6 @@ def test_a_bundle_of_all_that_one_may_read(operator: Operator, ann: Kubectl, kub
     assert b"orders" in text
     assert b"hunter-2" not in text
     assert b"managedFields" not in text
-
-
-def test_a_name_that_is_not_there(operator: Operator, ann: Kubectl) -> None:
-    refused = plugin(ann, "plan", "prod-9")
-
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        f"Error: there is no PartitionRecovery prod-9 in namespace {operator.namespace}; kubectl kafka-recovery status "
-        "shows what there is\n"
-    )
 
 
 def test_a_server_that_never_heard_of_the_kinds(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver import incidents
-from apiserver.incidents import Object, condition, reason
+from apiserver.incidents import Object, cluster, condition, reason
 from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
@@ -55,13 +55,6 @@ def authority(kafka: RealKafka) -> Object:
     return secret("kafka-ca", **{"ca.crt": Path(kafka.confluent_properties(who)["ssl.ca.location"]).read_text()})
 
 
-def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
-    """Wait until the WatchedCluster is as it should be."""
-    return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
-    )
-
-
 def is_ready(each: Object) -> bool:
     return condition(each, "Ready").get("status") == "True"
 
@@ -85,15 +78,6 @@ def test_a_secret_that_is_missing_is_named_and_once_it_is_there_the_cluster_is_w
     kubectl.apply(secret(SECRET, password=PASSWORD))
 
     assert cluster(kubectl, is_ready)["status"]["clusterId"] == kafka.cluster_id
-
-
-def test_a_secret_without_its_key_is_named(kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess) -> None:
-    kubectl.apply(authority(kafka), secret(SECRET, pass_word=PASSWORD), incidents.policy(), guarded(kafka))
-
-    said = condition(cluster(kubectl, is_not_for("SecretMissing")), "Ready")["message"]
-
-    assert f"Secret {SECRET} has no key password" in said
-    assert PASSWORD not in everything_said(kubectl, operator)
 
 
 def test_what_is_no_certificate_is_told_without_a_word_of_it(

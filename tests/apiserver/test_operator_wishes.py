@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apiserver import incidents
@@ -12,6 +10,7 @@ from apiserver.incidents import (
     Object,
     approval,
     awaiting,
+    cluster,
     condition,
     finished,
     only_recovery,
@@ -32,13 +31,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_grou
 
 ONE_BY_ONE = {"waveSizes": [1]}
 SOON_OLD = EVIDENCE | {"maxAge": "2s"}
-
-
-def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
-    """Wait until the WatchedCluster is as it should be."""
-    return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
-    )
 
 
 def lies_still(kubectl: Kubectl, name: str, code: str) -> Object:
@@ -95,19 +87,6 @@ class TestPolicy:
         kubectl.apply(approval(waiting))
         assert finished(kubectl, name)["status"]["partitions"]["recovered"] == 8
 
-    def test_a_policy_made_laxer_needs_no_approval_any_more(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
-        made.lose(orders=2)
-        waiting = awaiting(kubectl, opened(kubectl))
-
-        kubectl.apply(policy())
-
-        ended = finished(kubectl, waiting["metadata"]["name"], within=30)
-        assert ended["status"]["outcome"] == "Recovered"
-        assert plan_digest(ended) != plan_digest(waiting)
-
     def test_a_rule_that_trusts_proof_alone_asks_a_person_where_nothing_is_proven(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
@@ -154,24 +133,6 @@ class TestLimits:
 
 
 class TestAuthority:
-    def test_authority_lowered_between_waves_stops_the_rest_and_raised_goes_on(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        """Half a minute on a busy machine: eight waves, that there is time between them."""
-        kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
-        made.lose(orders=8)
-        name = opened(kubectl)
-        operator.says("wave 1 of 8")
-
-        kubectl.apply(incidents.watched_cluster(made.kafka, authority="Observe"))
-
-        held = lies_still(kubectl, name, "ObserveOnly")
-        assert 0 < held["status"]["partitions"]["recovered"] < 8
-        assert made.leaders("orders").count(SURVIVOR) == held["status"]["partitions"]["recovered"]
-        assert set(orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
-        kubectl.apply(incidents.watched_cluster(made.kafka, authority="Automatic"))
-        assert finished(kubectl, name)["status"]["partitions"]["recovered"] == 8
-
     def test_a_plan_that_is_asked_about_is_carried_out_once_authority_is_raised(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:

@@ -65,6 +65,16 @@ class Running:
         return printed, said
 
 
+def until_said(stderr: IO[str] | None, text: str) -> None:
+    """Wait until a line of a command's stderr holds the text."""
+    lines = ""
+    for line in stderr or ():
+        lines += line
+        if text in line:
+            return
+    raise AssertionError(f"never said {text!r}, but: {lines}")
+
+
 def run(
     name: str,
     *arguments: str,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from brokers.conftest import STORMY, Command
-from brokers.forked import Running, running
+from brokers.forked import running, until_said
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
 from testbed.scenarios import OfflineTopic
@@ -234,27 +234,6 @@ class TestTheToolOfTheKip:
         assert "oders-0: " in done.stderr
         assert site.is_recovered(8)
 
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            (["--all-offline-partitions"], "nothing to do is named"),
-            (["--automated-recovery"], "no partitions are named"),
-            (["--automated-recovery", "--manual-recovery-output-file", "f", "--all-offline-partitions"], "exclude"),
-            (
-                ["--automated-recovery", "--all-offline-partitions", "--recovery-duration-ms", "0"],
-                "--recovery-duration",
-            ),
-            (["--automated-recovery", "--path-to-json-file", "/dev/null"], "/dev/null"),
-        ],
-    )
-    def test_what_is_not_right_is_said_before_anything_is_done(
-        self, words: list[str], said: str, site: Site, command: Command
-    ) -> None:
-        refused = command(KIP_TOOL, *site.reach, *words)
-
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert said in refused.stderr
-
     def test_a_cluster_that_is_not_there_is_named(self, command: Command) -> None:
         words = ("--automated-recovery", "--all-offline-partitions", "--recovery-duration-ms", "1000")
         failed = command(KIP_TOOL, "--bootstrap-server", "127.0.0.1:1", *words)
@@ -269,7 +248,7 @@ class TestTheToolOfTheKip:
         words = (*site.reach, "--path-to-json-file", file, "--automated-recovery")
         state_home = {"XDG_STATE_HOME": str(tmp_path / "state")}  # where `command` keeps its journals
         with running(KIP_TOOL, *words, environment=state_home) as process:
-            waits_for(process, "wave 1 of 2")
+            until_said(process.stderr, "wave 1 of 2")
             process.process.send_signal(signal.SIGTERM)
             shown, rest = process.communicate()
         states = site.kafka.describe("orders")
@@ -286,13 +265,3 @@ class TestTheToolOfTheKip:
         # The 50 that the run before elected are told as elected too: none of them was online by itself.
         assert finished.stdout.count("elected, log end") == len(MANY)
         assert {site.state(partition).leader for partition in (MANY.start, MANY.stop - 1)} == {BEST}
-
-
-def waits_for(process: Running, text: str) -> None:
-    """Until a line on stderr holds the text."""
-    lines = ""
-    for line in process.stderr:
-        lines += line
-        if text in line:
-            return
-    raise AssertionError(f"never said {text!r}, but: {lines}")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from brokers.forked import PATIENCE
+from brokers.forked import PATIENCE, until_said
 from brokers.site import (
     BEST,
     DESIGNATING,
@@ -334,7 +334,7 @@ def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(site:
         killed(run)
 
     with resuming(site) as resumed:
-        said(resumed, "waiting 60 s: RequestInDoubt")
+        until_said(resumed.stderr, "waiting 60 s: RequestInDoubt")
         left = site.state(LATE)
         proxy.restore()
         altered_all_along = wait_until(
@@ -357,14 +357,3 @@ def resuming(site: Site) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def said(process: subprocess.Popen[str], text: str) -> None:
-    """Wait until a line on stderr holds the text."""
-    assert process.stderr
-    lines = ""
-    for line in process.stderr:
-        lines += line
-        if text in line:
-            return
-    raise AssertionError(f"never said {text!r}, but: {lines}")

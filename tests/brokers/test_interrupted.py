@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import ElectLeadersRequest
 
-from brokers.forked import ELECTION, PATIENCE, Running
+from brokers.forked import ELECTION, PATIENCE, Running, until_said
 from brokers.site import (
     BEST,
     DESIGNATING,
@@ -68,7 +68,7 @@ def test_nothing_is_done_or_said_while_a_broker_that_stands_still_may_hold_the_e
         go_on(run)
         halted(run)
         go_on(run)
-        said(run, "RelaySilent")
+        until_said(run.stderr, "RelaySilent")
         time.sleep(stands_still)  # the time itself is what is tried here
         frozen, concluded = site.state(partition), [path.name for path in site.folder.rglob("wave-*-ended.json")]
         site.kafka.thaw(relay)
@@ -126,16 +126,6 @@ def before_the_last_change(folder: Path, *words: object) -> Iterator[subprocess.
 
 def dies_of_nothing(process: subprocess.Popen[str]) -> None:
     assert process.poll() is None, process.stderr and process.stderr.read()
-
-
-def said(run: Running, text: str) -> None:
-    """Wait until a line on stderr holds the text."""
-    lines = ""
-    for line in run.stderr:
-        lines += line
-        if text in line:
-            return
-    raise AssertionError(f"never said {text!r}, but: {lines}")
 
 
 def states_until_the_end(site: Site, partition: int, run: Running) -> list[Any]:

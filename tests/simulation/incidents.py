@@ -227,6 +227,25 @@ def lost_when_only_c_is_left(story: Story) -> set[str]:
     return story.lost()
 
 
+def left_by_its_leader(*records: str, elr: bool = False) -> Story:
+    """Led by A alone, with records that only A has, and then not any more; B and C live, and hold `early`."""
+    story = Story(A, B, C, elr=elr)
+    story.write("early")
+    story.pause(B)
+    story.pause(C)
+    story.until_fenced(B, C)
+    for record in records:
+        story.write(record)
+    story.kill(A)
+    story.until_fenced(A)
+    story.thaw(B)
+    story.thaw(C)
+    story.until_unfenced(B, C)
+    story.run_for(1)
+    assert story.leader is None
+    return story
+
+
 def heard_for_its_former_self(*off: str) -> Story:
     """KIP-903's other half: a fetch of C stalls that says it has r, and arrives when C is back with an empty disk."""
     story = Story(A, B, C, min_isr=2, off=off, settings=PATIENT)

@@ -19,25 +19,8 @@ from kafka_recovery.simulator.model.requests import (
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
+from simulation.incidents import left_by_its_leader
 from simulation.telling import ORDERS, A, B, C, Story
-
-
-def offline(*, elr: bool = False) -> Story:
-    """Led by A alone, which was killed; B and C live and hold less."""
-    story = Story(A, B, C, elr=elr)
-    story.write("early")
-    story.pause(B)
-    story.pause(C)
-    story.until_fenced(B, C)
-    story.write("late")
-    story.kill(A)
-    story.until_fenced(A)
-    story.thaw(B)
-    story.thaw(C)
-    story.until_unfenced(B, C)
-    story.run_for(1)
-    assert story.leader is None
-    return story
 
 
 def unclean(by: str = "engine") -> ElectLeaders:
@@ -45,7 +28,7 @@ def unclean(by: str = "engine") -> ElectLeaders:
 
 
 def test_an_unclean_election_takes_the_first_live_replica_in_assignment_order() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     before = story.state
     assert story.ask(B, AlterReassignments({ORDERS: (C, B, A)}, "engine")).partitions == {ORDERS: Error.NONE}
     assert story.state[2:5] == before[2:5], "the order changes neither ISR, leader nor epoch"
@@ -56,7 +39,7 @@ def test_an_unclean_election_takes_the_first_live_replica_in_assignment_order() 
 
 
 def test_a_candidate_that_died_and_is_not_fenced_yet_is_elected_and_the_answer_is_none() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     story.kill(B)
     assert story.ask(C, unclean()).partitions == {ORDERS: Error.NONE}
     assert (story.leader, story.isr) == (B, (B,))
@@ -66,7 +49,7 @@ def test_a_candidate_that_died_and_is_not_fenced_yet_is_elected_and_the_answer_i
 
 @pytest.mark.parametrize("elr", [True, False])
 def test_a_last_leader_that_comes_back_with_an_empty_disk_is_elected_by_the_controller_itself(elr: bool) -> None:
-    story = offline(elr=elr)
+    story = left_by_its_leader("late", elr=elr)
     assert story.state.last_known_elr == ((A,) if elr else ())
     story.replace_disk(A)
     story.start(A)
@@ -77,7 +60,7 @@ def test_a_last_leader_that_comes_back_with_an_empty_disk_is_elected_by_the_cont
 
 
 def test_a_replica_under_another_epoch_says_which_side_is_behind() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     epoch = story.state.leader_epoch
     asked = [ListOffsets({ORDERS: LeaderEpoch(epoch + by)}, debugging=True) for by in (-1, 0, 1)]
     codes = [story.ask(B, request).partitions[ORDERS].error for request in asked]
@@ -105,7 +88,7 @@ def test_the_newest_timestamp_may_be_that_of_a_former_leader_whose_clock_was_ahe
 
 
 def test_a_dead_process_refuses_and_a_dead_host_is_silent() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     assert story.ask(A, ApiVersions()) == Refused(A)
     story.host_crash(A)
     answers: list[Versions | Refused] = []
@@ -115,7 +98,7 @@ def test_a_dead_process_refuses_and_a_dead_host_is_silent() -> None:
 
 
 def test_an_election_sent_while_the_controller_is_gone_takes_effect_when_it_returns() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     story.pause_controller()
     answers: list[object] = []
     story.request("engine", B, unclean(), answers.append)
@@ -130,13 +113,13 @@ def test_an_election_sent_while_the_controller_is_gone_takes_effect_when_it_retu
 
 
 def test_after_sixty_seconds_without_a_controller_the_outcome_is_left_open() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     story.pause_controller()
     assert story.ask(B, DescribeQuorum()) == QuorumDescribed(Error.REQUEST_TIMED_OUT, -1)
 
 
 def test_below_min_insync_replicas_the_new_leader_neither_acknowledges_nor_tells_its_end() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     story.set_min_isr("orders", 2)
     story.pause(C)
     story.until_fenced(C)
@@ -161,7 +144,7 @@ def test_an_isolated_leader_goes_on_acknowledging_acks_1_and_never_acks_all() ->
 
 
 def test_a_failed_log_directory_is_answered_as_a_storage_error_and_cannot_lead() -> None:
-    story = offline()
+    story = left_by_its_leader("late")
     story.log_dir_offline(B, [ORDERS])
     story.run_for(0.1)
     found = story.ask(B, ListOffsets({ORDERS: story.state.leader_epoch}, debugging=True)).partitions[ORDERS]

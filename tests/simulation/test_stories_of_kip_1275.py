@@ -17,6 +17,7 @@ from kafka_recovery.simulator.model.requests import (
     GetReplicaLogInfo,
     Unsupported,
 )
+from simulation.incidents import left_by_its_leader
 from simulation.telling import ORDERS, A, B, C, Story, unless
 
 switched = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
@@ -128,23 +129,6 @@ def test_kip_1275_a_fenced_broker_answers_about_its_log_but_cannot_be_designated
     assert story.lost() == (set() if on else {"r"})
 
 
-def offline() -> Story:
-    """`orders-0` has r on everybody and is left by its leader, the last one in sync; B and C live."""
-    story = Story(A, B, C)
-    story.write("r")
-    story.pause(B)
-    story.pause(C)
-    story.until_fenced(B, C)
-    story.kill(A)
-    story.until_fenced(A)
-    story.thaw(B)
-    story.thaw(C)
-    story.until_unfenced(B, C)
-    story.run_for(1)
-    assert story.leader is None
-    return story
-
-
 def designated(*leaders: int, timeout: float = 60.0) -> ElectLeaders:
     return ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", tuple(map(BrokerId, leaders)), timeout)
 
@@ -179,7 +163,7 @@ def test_of_a_designated_election_the_first_thousand_are_served_and_the_others_l
 
 
 def test_every_partition_has_its_leader_at_the_same_place_and_a_request_where_they_dont_match_is_invalid() -> None:
-    story = offline()
+    story = left_by_its_leader()
     assert story.ask(B, designated(B, C)) == Decided(Error.INVALID_REQUEST, {})
     assert story.ask(B, designated()) == Decided(Error.INVALID_REQUEST, {})
     nobody_named = ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool")
@@ -192,7 +176,7 @@ def test_every_partition_has_its_leader_at_the_same_place_and_a_request_where_th
 
 
 def test_why_a_replica_cant_be_measured_is_told_for_each_partition() -> None:
-    story = offline()
+    story = left_by_its_leader()
     topic_id = story.state.topic_id
     story.log_dir_offline(C, [ORDERS])
     elsewhere = story.create_topic("elsewhere", [[B]])
@@ -211,7 +195,7 @@ def test_why_a_replica_cant_be_measured_is_told_for_each_partition() -> None:
 
 
 def test_who_may_not_act_on_the_cluster_neither_measures_nor_designates() -> None:
-    story = offline()
+    story = left_by_its_leader()
     asked = GetReplicaLogInfo(((ORDERS, story.state.topic_id),), by="tool")
     story.grants.deny("tool", Operation.CLUSTER_ACTION)
     assert story.ask(B, asked).partitions[ORDERS].error is Error.CLUSTER_AUTHORIZATION_FAILED
@@ -225,7 +209,7 @@ def test_who_may_not_act_on_the_cluster_neither_measures_nor_designates() -> Non
 
 
 def test_a_client_over_its_quota_is_told_for_how_long_it_shall_wait() -> None:
-    story = offline()
+    story = left_by_its_leader()
     asked = GetReplicaLogInfo(((ORDERS, story.state.topic_id),), by="tool")
     story.grants.pauses["tool"] = 4.0
 
@@ -235,7 +219,7 @@ def test_a_client_over_its_quota_is_told_for_how_long_it_shall_wait() -> None:
 
 def test_a_designated_election_is_answered_in_its_time_and_takes_effect_later_all_the_same() -> None:
     """TimeoutMs. The controller is away, the broker goes on forwarding: unanswered does not mean undone."""
-    story = offline()
+    story = left_by_its_leader()
     story.pause_controller()
     began = story.scheduler.now
     assert story.ask(B, designated(C, timeout=5.0)) == Decided(Error.REQUEST_TIMED_OUT, {})

@@ -265,18 +265,6 @@ async def test_a_topic_that_brokers_with_older_metadata_do_not_know_is_not_said_
     assert await world.open_runs() == list(report.plans)
 
 
-async def test_a_topic_that_could_not_be_seen_is_not_said_to_be_gone(world: World) -> None:
-    """It is a missing right that hides it, not its owner who deleted it."""
-    world.kafka.nodes[2].busy = True
-    world.after("elect", lambda: world.kafka.hidden.add(ORDERS))
-
-    report = await world.recover()
-
-    assert report[ORDERS].outcome is Outcome.IN_DOUBT
-    assert code(report) == "TopicAuthorizationFailed"
-    assert not report[ORDERS].order_restored
-
-
 @pytest.mark.parametrize("designates", [True, False])
 async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be_refused(
     world: World, designates: bool

@@ -16,7 +16,6 @@ from kafka_recovery.domain.election import (
     ElectionRequest,
     Gone,
     Leadership,
-    Scope,
     Sighting,
 )
 from kafka_recovery.domain.ids import TopicId, TopicPartition
@@ -219,16 +218,6 @@ async def test_who_claims_to_lead_in_an_old_epoch_is_no_new_leader(world: World)
     assert world.kafka.elected == []
 
 
-async def test_an_order_that_was_set_by_an_unanswered_election_is_restored(world: World) -> None:
-    world.offline()
-    world.kafka.elect_fates = [Fate.LOST]
-
-    report = await world.recover(policy(Approval.AUTO))
-
-    assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert world.kept_its_promises()
-
-
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.DONE, Fate.LATE])
 async def test_an_unanswered_restore_is_looked_at_again_after_quarantine(world: World, fate: Fate) -> None:
     world.offline()
@@ -340,14 +329,22 @@ async def test_an_altered_order_never_passes_for_the_original_in_the_next_plan(w
     assert await world.open_runs() == []
 
 
-async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_the_others_are_not(world: World) -> None:
+async def left_altered(world: World) -> None:
+    """A run ended before it could put back the order that it had set."""
     world.offline()
     world.kafka.elect_fates = [Fate.LOST]
     world.kafka.restore_fates = [Fate.LOST] * 4
     await world.recover()
+
+
+async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_and_takes_no_place_of_the_limit(
+    world: World,
+) -> None:
+    """The broker that may hold its request may never come back, and the others are to have their turn."""
+    await left_altered(world)
     world.offline({3: 8, 4: 9}, PAYMENTS)
 
-    report = await world.recover()
+    report = await world.recover(replace(AUTO, limits=Limits(partitions=1)))
 
     assert code(report) == "OrderNotRestored"
     assert not report[ORDERS].order_restored
@@ -358,25 +355,8 @@ async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_th
     assert world.kept_its_promises()
 
 
-async def test_a_partition_whose_order_an_earlier_run_left_altered_takes_no_place_of_the_limit(world: World) -> None:
-    """The broker that may hold its request may never come back, and the others are to have their turn."""
-    world.offline()
-    world.kafka.elect_fates = [Fate.LOST]
-    world.kafka.restore_fates = [Fate.LOST] * 4
-    await world.recover()
-    world.offline({3: 8, 4: 9}, PAYMENTS)
-
-    report = await world.recover(replace(AUTO, limits=Limits(partitions=1)))
-
-    assert code(report) == "OrderNotRestored"
-    assert report[PAYMENTS].outcome is Outcome.RECOVERED
-
-
 async def test_a_plan_that_was_made_where_an_earlier_runs_order_stands_is_not_executed_there(world: World) -> None:
-    world.offline()
-    world.kafka.elect_fates = [Fate.LOST]
-    world.kafka.restore_fates = [Fate.LOST] * 4
-    await world.recover()
+    await left_altered(world)
 
     plan = await world.plan()
     world.steps.calls.clear()
@@ -530,16 +510,6 @@ async def test_another_cluster_at_the_same_address_is_not_touched(world: World) 
         await world.recover()
 
     assert world.changed() == []
-
-
-async def test_the_elected_partition_does_not_wait_for_the_unanswered_one_of_its_wave(world: World) -> None:
-    world.offline()
-    gone = TopicPartition("gone", 0)
-
-    report = await world.recover(AUTO, Scope((gone, ORDERS)))
-
-    assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, gone) == "UnknownPartition"
 
 
 async def test_a_run_whose_restore_may_still_be_under_way_keeps_its_wave_open(world: World) -> None:

@@ -220,3 +220,9 @@ def _field(obj: Object, path: str) -> str:
     for part in path.split("."):
         value = value[part]
     return str(value)
+
+
+def row(shown: str, name: str) -> str:
+    """The table's line about something, with single blanks."""
+    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
+    return " ".join(line.split())

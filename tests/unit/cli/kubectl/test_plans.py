@@ -15,14 +15,8 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
 from kafka_recovery.kube.resources.kinds import RECORDS
 from unit.cli.kubectl.conftest import Plugin
-from unit.cli.kubectl.person import Incidents, SmallKubernetes
+from unit.cli.kubectl.person import Incidents, SmallKubernetes, row
 from unit.cli.small_cluster import SmallCluster
-
-
-def row(shown: str, name: str) -> str:
-    """The table's line about something, with single blanks."""
-    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
-    return " ".join(line.split())
 
 
 def one_line(shown: str) -> str:

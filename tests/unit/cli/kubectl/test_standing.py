@@ -13,17 +13,11 @@ from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
-from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes, row
 from unit.cli.kubectl.test_plans import one_line
 from unit.cli.small_cluster import SmallCluster
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"), total=3)
-
-
-def row(shown: str, name: str) -> str:
-    """The table's line about something, with single blanks."""
-    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
-    return " ".join(line.split())
 
 
 def test_a_namespace_at_a_glance(incidents: Incidents, plugin: Plugin) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from kafka_recovery.domain.ids import BrokerId
@@ -23,6 +24,13 @@ def frame_of(request: Any, version: int, correlation_id: int = 1) -> bytes:
     request.API_VERSION = version
     request.with_header(correlation_id=correlation_id, client_id="tester")
     return bytes(request.encode(version=version, header=True))
+
+
+def describe_quorum() -> Any:
+    """About the metadata log's only partition: a request that waits for the controller."""
+    make = DescribeQuorumRequest.TopicData
+    partition = make.PartitionData(partition_index=0)
+    return DescribeQuorumRequest(topics=[make(topic_name="__cluster_metadata", partitions=[partition])])
 
 
 class Client:

@@ -23,7 +23,7 @@ from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
-from unit.simulator.wire.asking import Client
+from unit.simulator.wire.asking import Client, describe_quorum
 
 FIVE_RECORDS = TopicPartition("orders", 0)
 
@@ -60,13 +60,6 @@ def describe_configs(_: TopicId) -> Any:
     make = DescribeConfigsRequest.DescribeConfigsResource
     wanted = make(resource_type=2, resource_name="orders", configuration_keys=["min.insync.replicas"])
     return DescribeConfigsRequest(resources=[wanted])
-
-
-def describe_quorum(_: TopicId) -> Any:
-    """The metadata log's only partition."""
-    make = DescribeQuorumRequest.TopicData
-    partition = make.PartitionData(partition_index=0)
-    return DescribeQuorumRequest(topics=[make(topic_name="__cluster_metadata", partitions=[partition])])
 
 
 def alter_reassignments(_: TopicId) -> Any:
@@ -130,7 +123,12 @@ CASES = [
         describe_configs,
         lambda said: [(c.value, c.config_source) for c in said.results[0].configs] == [("2", 1)],
     ),
-    *versions(DescribeQuorumRequest, 0, describe_quorum, lambda said: said.topics[0].partitions[0].high_watermark > 0),
+    *versions(
+        DescribeQuorumRequest,
+        0,
+        lambda _: describe_quorum(),
+        lambda said: said.topics[0].partitions[0].high_watermark > 0,
+    ),
     *versions(
         ListPartitionReassignmentsRequest,
         0,

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest, DescribeTopicPartitionsRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeTopicPartitionsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.wire.session import BadFrame, Session
-from unit.simulator.wire.asking import Client, address, frame_of
+from unit.simulator.wire.asking import Client, address, describe_quorum, frame_of
 
 
 def session_of(kafka: SimulatedKafka, broker: int = 1) -> Session:
@@ -28,13 +28,6 @@ def offered(kafka: SimulatedKafka) -> dict[int, int]:
     """The highest version of each request that a broker says it knows."""
     request = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
     return {api.api_key: api.max_version for api in Client(kafka).ask(request, 4).api_keys}
-
-
-def describe_quorum() -> Any:
-    """A request that waits for the controller."""
-    make = DescribeQuorumRequest.TopicData
-    partition = make.PartitionData(partition_index=0)
-    return DescribeQuorumRequest(topics=[make(topic_name="__cluster_metadata", partitions=[partition])])
 
 
 def describe_cluster() -> Any:

@@ -10,7 +10,6 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
-    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
@@ -23,7 +22,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.host.weather import Weather, WireFault
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from unit.simulator.wire.asking import Client
+from unit.simulator.wire.asking import Client, describe_quorum
 
 CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED = 31, 29
 ORDERS = TopicPartition("orders", 0)
@@ -46,12 +45,6 @@ def reassignment() -> Any:
 def election() -> Any:
     topic = ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[0])
     return ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=1000)
-
-
-def quorum() -> Any:
-    make = DescribeQuorumRequest.TopicData
-    partition = make.PartitionData(partition_index=0)
-    return DescribeQuorumRequest(topics=[make(topic_name="__cluster_metadata", partitions=[partition])])
 
 
 def log_end() -> Any:
@@ -80,7 +73,7 @@ class TestRights:
         [
             (reassignment(), 0, Operation.ALTER),
             (election(), 2, Operation.ALTER),
-            (quorum(), 2, Operation.DESCRIBE_CLUSTER),
+            (describe_quorum(), 2, Operation.DESCRIBE_CLUSTER),
             (ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None), 0, Operation.DESCRIBE_CLUSTER),
         ],
         ids=lambda value: getattr(value, "name", str(value)),
