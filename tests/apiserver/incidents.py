@@ -106,7 +106,7 @@ def awaiting(kubectl: Kubectl, name: str, within: float = 60) -> Object:
     return seen(kubectl, name, lambda each: reason(each) == "AwaitingApproval", within)
 
 
-def cluster(kubectl: Kubectl, good: Callable[[Object], object], within: float = 30) -> Object:
+def cluster(kubectl: Kubectl, good: Callable[[Object], bool], within: float = 30) -> Object:
     """Wait until the WatchedCluster is as it should be."""
     return wait_until(
         "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within

@@ -224,16 +224,6 @@ class TestTheToolOfTheKip:
         assert not (tmp_path / "leaders.json").exists()
         assert site.is_recovered(7)
 
-    def test_failures_stand_on_stderr_and_stop_no_other(self, site: Site, command: Command, tmp_path: Path) -> None:
-        file = partition_file(tmp_path / "partitions.json", 8, 99, oders=[0])
-        done = command(KIP_TOOL, *site.reach, "--path-to-json-file", file, "--automated-recovery")
-
-        assert done.returncode == 1, done.stderr
-        assert done.stdout == f"orders-8: broker {BEST} elected, log end 15\n"
-        assert "orders-99: " in done.stderr
-        assert "oders-0: " in done.stderr
-        assert site.is_recovered(8)
-
     def test_a_cluster_that_is_not_there_is_named(self, command: Command) -> None:
         words = ("--automated-recovery", "--all-offline-partitions", "--recovery-duration-ms", "1000")
         failed = command(KIP_TOOL, "--bootstrap-server", "127.0.0.1:1", *words)

@@ -1,6 +1,7 @@
 """The testbed itself: what other tests take for given about the accidents it makes, checked with Kafka's own files.
 
 What is marked `full` the tests of the product would show as well, only less plainly, or nobody has touched for long.
+What they show as plainly (fresh disks, controllers that are gone, ways in, cut-off brokers) is not told again here.
 """
 
 from __future__ import annotations
@@ -10,17 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from brokers.conftest import USUAL
-from testbed import distribution, topics
-from testbed.access import Acl
+from testbed import distribution
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
 from testbed.replicas import EpochStart
@@ -101,68 +98,6 @@ def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
         }
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
-def test_the_scenario_of_kip_1275(release: str, elr: bool, warm: WarmKafka) -> None:
-    """Its test plan: the whole ISR ends by `kill -9`, a replica outside the ISR lives, and the partition is offline."""
-    with warm.lent(release, elr=elr) as kafka:
-        orders = kafka.offline_by_freezing("orders", survivors=[3], records=10, missed=5, min_insync_replicas=2)
-
-        state = kafka.describe("orders")[0]
-        assert (state.leader, kafka.running) == (None, (3,))
-        assert 3 not in {*state.isr, *state.elr}
-        assert kafka.read_replica(3, "orders", 0) == list(orders[0].acknowledged[:10])
-        assert len(orders[0].acknowledged) == 15
-
-        assert kafka.unclean_elect("orders", [0]) == {0: "NoError"}
-        kafka.wait_for("orders", lambda state: state.leader == 3)
-        wait_until("broker 3 leads", lambda: kafka.leader_answers("orders", 0, 3), bool)
-
-
-@pytest.mark.full
-def test_hundreds_of_partitions_are_offline_with_equal_logs() -> None:
-    with RealKafka() as kafka:
-        orders = kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=200, records=2)
-
-        assert {state.leader for state in kafka.describe("orders").values()} == {None}
-        for broker in (2, 3):
-            assert set(kafka.log_ends(broker, "orders", range(200)).values()) == {2}
-        assert kafka.read_replica(3, "orders", 199) == list(orders[199].acknowledged) == ["common-0", "common-1"]
-
-
-@pytest.mark.full
-def test_reordering_moves_no_replica_and_an_unclean_election_touches_only_what_it_is_given() -> None:
-    with RealKafka() as kafka:
-        kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=2)
-        before = kafka.describe("orders")[0]
-
-        kafka.alter_assignment("orders", 0, [3, 2, 1])
-
-        after = kafka.describe("orders")[0]
-        assert after == replace(before, replicas=(3, 2, 1))
-
-        kafka.unclean_elect("orders", [1])
-
-        wait_until("partition 1 has a leader", lambda: kafka.describe("orders")[1].leader, lambda leader: leader == 2)
-        assert kafka.describe("orders")[0] == after
-
-
-@pytest.mark.full
-def test_a_broker_with_a_new_disk_copies_everything_again() -> None:
-    with RealKafka() as kafka:
-        kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
-        written = kafka.produce("orders", 0, 5, "order")
-        kafka.terminate(3)
-        kafka.wait_until_fenced(3)
-
-        kafka.wipe(3)
-        assert not list(kafka._nodes.data(3).glob("orders-*"))
-        kafka.start(3)
-
-        kafka.wait_for("orders", lambda state: set(state.isr) == {1, 2, 3})
-        assert kafka.read_replica(3, "orders", 0) == written
-
-
 def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:
     """A thawed broker still shows the leader it knew; what the testbed says must not be that."""
     kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
@@ -213,53 +148,6 @@ def test_a_cluster_that_nobody_has_stands_still_and_whoever_has_it_next_finds_it
 
 
 @pytest.mark.full
-def test_without_a_controller_brokers_still_answer(kafka: RealKafka) -> None:
-    kafka.create_topic("orders", [[1, 2, 3]])
-    kafka.kill_controller()
-    assert kafka.describe("orders")[0].leader == 1
-
-    kafka.start_controller()
-    kafka.wait_until_unfenced(1, 2, 3)
-    kafka.freeze_controller()
-    assert kafka.describe("orders")[0].leader == 1
-    kafka.thaw_controller()
-    kafka.delete_topic("orders")
-
-
-@pytest.fixture(scope="module", params=["3.9", "newest"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
-    """One broker with all the listeners; ann has a password."""
-    with RealKafka(request.param, brokers=1, security=Security()) as kafka:
-        kafka.add_scram_user("ann", PASSWORD)
-        kafka.create_topic("orders", [[1]])
-        yield kafka
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("who", "principal"),
-    [
-        (Credentials(Mechanism.SCRAM, "ann", PASSWORD), "User:ann"),
-        (Credentials(Mechanism.MTLS, "bob"), "User:CN=bob"),
-        (Credentials(Mechanism.OAUTH, "cid"), "User:cid"),
-    ],
-    ids=["scram", "mtls", "oauth"],
-)
-def test_each_way_in_leads_to_what_is_granted(guarded: RealKafka, who: Credentials, principal: str) -> None:
-    assert "orders" not in topics_seen(guarded, who)
-
-    guarded.grant(Acl(principal, "topic", "orders", "describe"))
-
-    assert "orders" in topics_seen(guarded, who)
-
-
-@pytest.mark.full
-def test_a_wrong_password_is_refused(guarded: RealKafka) -> None:
-    with pytest.raises(KafkaException):
-        topics_seen(guarded, Credentials(Mechanism.SCRAM, "ann", "wrong"), patience=2)
-
-
-@pytest.mark.full
 def test_kafkas_own_tools_take_our_properties() -> None:
     """Asked on 3.9, the last release whose main jar has a tool that takes --command-config."""
     with RealKafka("3.9", brokers=1, security=Security(super_users=("User:ann", "User:CN=bob"))) as kafka:
@@ -271,31 +159,6 @@ def test_kafkas_own_tools_take_our_properties() -> None:
             said = kafka.run_tool("kafka.admin.BrokerApiVersionsCommand", *where, *how)
 
             assert f"{kafka.address(1, who.mechanism)} (id: 1 " in said
-
-
-def topics_seen(kafka: RealKafka, who: Credentials, patience: float = 20) -> set[str]:
-    admin = AdminClient({**kafka.confluent_properties(who), "log_level": 0})
-    admin.poll(0.5)  # the OAuth token is fetched here
-    return set(admin.list_topics(timeout=patience).topics)
-
-
-@pytest.mark.full
-def test_a_cut_off_broker_is_lost_to_clients_and_to_nobody_else() -> None:
-    with RealKafka(proxied=[2]) as kafka:
-        kafka.create_topic("orders", [[2, 1, 3]], min_insync_replicas=3)
-        assert write_as_a_client(kafka, "before")
-        kafka.proxy(2).cut()
-
-        assert not write_as_a_client(kafka, "cut")
-        assert kafka.produce("orders", 0, 1, "inside") == ["inside-0"]
-        kafka.proxy(2).restore()
-
-        assert write_as_a_client(kafka, "after")
-        assert kafka.consume("orders", 0) == ["before-0", "inside-0", "after-0"]
-
-
-def write_as_a_client(kafka: RealKafka, label: str) -> list[str]:
-    return topics.produce(kafka.bootstrap, "orders", [0], 1, label, acks="all", patience=3)[0]
 
 
 def test_nodes_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:

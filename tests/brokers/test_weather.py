@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from brokers.conftest import STORMY, Command
-from kafka_recovery.recovery.local_storage import local_journal
 from testbed.cluster import RealKafka
 from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.metadata import PartitionState
@@ -267,32 +266,6 @@ def test_partitions_that_do_not_exist_are_named_and_hold_up_no_other(
 
 class TestJournal:
     """Nothing may change in Kafka that could not be written down before."""
-
-    def test_two_runs_at_once_are_one_too_many(
-        self, stormy: RealKafka, command: Command, lenient: Path, tmp_path: Path
-    ) -> None:
-        words = (TOOL, "recover", *at(stormy, 4), "--policy", str(lenient), "--journal", str(tmp_path / "journal"))
-        before = state(stormy, 4)
-        with local_journal(tmp_path / "journal", stormy.cluster_id):
-            second = command(*words)
-            left = state(stormy, 4)
-        alone = command(*words)
-
-        assert (second.returncode, second.stdout) == (5, "")
-        assert "another run (process " in second.stderr
-        assert left == before
-        assert alone.returncode == 0, alone.stderr
-
-    def test_where_no_journal_can_be_kept_nothing_is_changed(
-        self, stormy: RealKafka, command: Command, lenient: Path, tmp_path: Path
-    ) -> None:
-        before = state(stormy, 0)
-        journal = written(tmp_path / "a-file", "")
-        failed = command(TOOL, "recover", *at(stormy), "--policy", str(lenient), "--journal", str(journal))
-
-        assert (failed.returncode, failed.stdout) == (5, "")
-        assert f"the journal can't be written at {journal}" in failed.stderr
-        assert state(stormy, 0) == before
 
     def test_a_disk_that_is_full_before_the_plan_is_whole_stops_everything_and_leaves_no_half_of_it(
         self, stormy: RealKafka, lenient: Path, tmp_path: Path

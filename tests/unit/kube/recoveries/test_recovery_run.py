@@ -13,12 +13,11 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans
-from unit.kube.our_objects import inhabited
 from unit.recovery.brokers import Fate
-from unit.recovery.world import ORDERS, PAYMENTS, World, crash
+from unit.recovery.world import ORDERS, PAYMENTS, crash
 from unit.virtual import in_no_time
 
 MINUTE = timedelta(minutes=1)
@@ -195,21 +194,6 @@ async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Op
     assert (end, reason.code) == (End.REFUSED_BY_APPROVER, "RefusedByApprover")
     assert reason.message == "ann refused the plan: broker 1 is on its way"
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
-
-
-async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: World) -> None:
-    world.offline({3: 8, 4: 9}, PAYMENTS)
-    operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS))
-    rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
-    operated.api.change(POLICIES, "rules", rules=rules)
-
-    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
-    meanwhile = world.leader(), world.leader(PAYMENTS)
-    operated.api.approve(going.digest)
-
-    assert (meanwhile, await going.end()) == ((2, None), End.RECOVERED)
-    assert (world.leader(PAYMENTS), len(plans(operated.api))) == (4, 1)
-    assert world.kept_its_promises()
 
 
 # Called off
