@@ -27,7 +27,7 @@ from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, RANK
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
-from unit.kube.specs import APPROVAL, CLUSTER, RANKING, RECOVERY, STRIMZI, changed
+from unit.kube.specs import APPROVAL, ATTESTATION, CLUSTER, RANKING, RECOVERY, STRIMZI, changed
 
 pytestmark = pytest.mark.apiserver
 
@@ -116,6 +116,45 @@ def created(who: Asking, approval: Said) -> bool:
 
 def by(name: str, **more: Any) -> Said:
     return APPROVAL | {"approver": name} | more
+
+
+# Attestations
+
+
+def says(name: str, **more: Any) -> Said:
+    return ATTESTATION | {"by": name} | more
+
+
+def test_a_responder_attests_in_their_own_name(home: ControlPlane, namespace: str) -> None:
+    ann = person(home, namespace, "ann@example.com", "responder")
+
+    held = ann.patch(RECOVERIES, "prod-0123456789", attestations=[says("ann@example.com")])
+
+    assert held["spec"]["attestations"] == [says("ann@example.com")]
+    ann.create(RECOVERIES, "another", RECOVERY | {"attestations": [says("ann@example.com")]})
+
+
+def test_nobody_attests_in_the_name_of_another(home: ControlPlane, namespace: str) -> None:
+    ann = person(home, namespace, "ann@example.com", "responder")
+    why = "says of broker 3 that bob attests, but it is ann@example.com who asks; nobody attests in the name of another"
+
+    with pytest.raises(Refused, match=why):
+        ann.patch(RECOVERIES, "prod-0123456789", attestations=[says("bob")])
+    with pytest.raises(Refused, match=why):
+        ann.create(RECOVERIES, "another", RECOVERY | {"attestations": [says("ann@example.com", broker=4), says("bob")]})
+
+
+def test_what_another_person_attested_before_stays_whoever_changes_the_rest(home: ControlPlane, namespace: str) -> None:
+    """But no word of it may be changed in that person's name; to take it away is anybody's right who may write."""
+    ann, bob = (person(home, namespace, name, "responder") for name in ("ann@example.com", "bob"))
+    bob.patch(RECOVERIES, "prod-0123456789", attestations=[says("bob")])
+
+    both = [says("bob"), says("ann@example.com", broker=4)]
+    assert ann.patch(RECOVERIES, "prod-0123456789", attestations=both)["spec"]["attestations"] == both
+    ann.patch(RECOVERIES, "prod-0123456789", suspend=True)
+    with pytest.raises(Refused, match="nobody attests in the name of another"):
+        ann.patch(RECOVERIES, "prod-0123456789", attestations=[says("bob", expires="2026-01-31T11:30:00Z")])
+    assert ann.patch(RECOVERIES, "prod-0123456789", attestations=[])["spec"]["attestations"] == []
 
 
 # Approvals

@@ -316,6 +316,21 @@ def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubect
     assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
 
 
+def test_a_responder_attests_a_lost_disk_in_their_own_name_and_takes_it_back(
+    operator: Operator, ann: Kubectl, guarded: None
+) -> None:
+    operator.opened()
+    lost = ("attest", "prod-1", "--broker", "1", "--disk-lost", "--reason", "INC-7: volume vol-1 was deleted")
+
+    attested = plugin(ann, *lost, "--yes")
+
+    assert attested.returncode == 0, attested.stderr
+    (held,) = operator.seen()["spec"]["attestations"]
+    assert held["by"] in attested.stdout
+    assert plugin(ann, "attest", "prod-1", "--broker", "1", "--withdraw").returncode == 0
+    assert operator.seen()["spec"]["attestations"] == []
+
+
 def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kubectl) -> None:
     operator.opened()
 

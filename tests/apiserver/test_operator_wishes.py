@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from apiserver import incidents
@@ -26,6 +28,7 @@ from apiserver.outages import BETTER, LAST, SURVIVOR, Outages
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
+from unit.kube.specs import ATTESTATION
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
@@ -184,6 +187,34 @@ class TestApprovals:
         kubectl.apply(approval(after, decision="Approve") | {"metadata": {"name": "now"}})
         assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
         assert made.leaders("orders") == [BETTER]
+
+    def test_a_lost_disk_that_a_person_attests_makes_another_plan_which_is_approved_and_carried_out(
+        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
+    ) -> None:
+        kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
+        made.lose(orders=1)
+        before = awaiting(kubectl, opened(kubectl))
+        name, now = before["metadata"]["name"], datetime.now(UTC)
+        said = {
+            **ATTESTATION,
+            "broker": LAST,
+            "by": "testbed:administrator",
+            "at": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "expires": f"{now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+        }
+
+        kubectl.api.patch("partitionrecovery", name, {"spec": {"attestations": [said]}})
+        kubectl.apply(approval(before))
+        after = seen(
+            kubectl, name, lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(before)
+        )
+
+        assert answered(kubectl, f"{name}-approve") == "PlanSuperseded"
+        assert "attested at" in after["status"]["plan"]["summary"]
+        assert f"the disk of broker {LAST} is lost for good (INC-7" in after["status"]["plan"]["summary"]
+        kubectl.apply(approval(after) | {"metadata": {"name": "now"}})
+        assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
+        assert made.leaders("orders") == [SURVIVOR]
 
     def test_a_leader_that_a_person_named_wants_an_approver_also_where_the_rule_does_not(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess

@@ -3,7 +3,7 @@
 An attestation that a disk is lost takes one thing away: the hope that something comes back from there. So nobody waits
 for that broker, and its silence blocks nothing. It is no answer of that broker, and no rule of a loss class counts it
 as one: what its copy held may have been the only one of an acknowledged record. R + W > N keeps its N, because the
-lost copy may be among the W that acknowledged.
+lost copy may be among the W that acknowledged. Nor is it anybody's yes: who attests may not be who approves.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId
+from kafka_recovery.domain.plan import Decision, Verdict
+from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 
 
@@ -28,6 +30,11 @@ def attested(evidence: Evidence, given: Iterable[Attestation]) -> Evidence:
     return replace(evidence, cluster=replace(evidence.cluster, attestations=held)) if held else evidence
 
 
+def given(cluster: ClusterState) -> tuple[Attestation, ...]:
+    """All that this look was held against, without what is said against each."""
+    return tuple(replace(each, void=None) for each in cluster.attestations)
+
+
 def standing(cluster: ClusterState) -> tuple[Attestation, ...]:
     """Those that count in this look."""
     return tuple(each for each in cluster.attestations if each.void is None)
@@ -36,6 +43,22 @@ def standing(cluster: ClusterState) -> tuple[Attestation, ...]:
 def attested_lost(cluster: ClusterState) -> frozenset[BrokerId]:
     """The brokers from whose disks nothing will come back, by an attestation that counts."""
     return frozenset(each.broker for each in standing(cluster))
+
+
+def asking_about(decision: Decision, lost: frozenset[BrokerId]) -> Decision:
+    """The same decision, but a person is asked about the election, for it stands on the disks that are said lost."""
+    if decision.verdict is not Verdict.ELECT or decision.needs_approval:
+        return decision
+    brokers = ", ".join(str(broker) for broker in sorted(lost.intersection(decision.assignment)))
+    why = (
+        f"without the attested loss of the disk of broker {brokers} nobody would be elected: a person has to approve it"
+    )
+    return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, why))
+
+
+def taken_back(cluster: ClusterState, now: Iterable[Attestation] | None) -> tuple[Attestation, ...]:
+    """Those that counted in this look, and that nobody attests `now`; None: nobody can take one back."""
+    return () if now is None else tuple(each for each in standing(cluster) if each not in now)
 
 
 def without_a_copy(evidence: Evidence, given: Iterable[Attestation]) -> Attestation | None:
@@ -126,10 +149,10 @@ def _says_so_itself(broker: BrokerId, evidence: Evidence) -> bool:
 def _answers(broker: BrokerId, how: str) -> Reason:
     return Reason(
         "AttestedBrokerAnswers",
-        f"broker {broker} {how}, though its disk was attested lost. If its own disk is there after all, plan again "
-        "without --attest. If only one of its log directories is lost, plan for the partitions in that one alone. If "
-        f"broker {broker} was started on an empty or replaced disk, stop it: Kafka can elect it where it is in the ISR "
-        "or ELR, and the other replicas then delete every record that it lacks.",
+        f"broker {broker} {how}, though its disk was attested lost. If its own disk is there after all, take back what "
+        "was attested, and plan again. If only one of its log directories is lost, plan for the partitions in that one "
+        f"alone. If broker {broker} was started on an empty or replaced disk, stop it: Kafka can elect it where it is "
+        "in the ISR or ELR, and the other replicas then delete every record that it lacks.",
     )
 
 

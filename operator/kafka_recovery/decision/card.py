@@ -180,9 +180,13 @@ def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
 
 
 def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:
-    """Which leaders are bad, whom it elects, what is proven, and what may be lost: true whenever it is read."""
+    """Which leaders are bad, whom it elects, what is proven, what may be lost, and what was attested.
+
+    True whenever it is read.
+    """
     yield from _bad_leaders(plan, over=True)
     yield from _elected(plan, found)
+    yield from told(plan.evidence)
 
 
 def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 
+from kafka_recovery.decision.attesting import asking_about, attested_lost
 from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
@@ -71,9 +72,7 @@ def _planned(
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
-    each: Mapping[TopicPartition, timedelta] = waited if isinstance(waited, Mapping) else {}
-    as_all = timedelta(0) if isinstance(waited, Mapping) else waited
-    standings = [judge(seen, around, obstacle, each.get(seen.id, as_all)) for seen in evidence.partitions]
+    standings = [judge(seen, around, obstacle, _waited(seen, waited)) for seen in evidence.partitions]
     if designated or ranked:
         standings = [_designate(standing, designated, ranked) for standing in standings]
     known = Lineups(around)
@@ -89,8 +88,34 @@ def _planned(
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
     decisions = asking(decisions, evidence.partitions, evidence.cluster)
+    decisions = _asking_for_attested(decisions, evidence, policy, waited)
     decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
     return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))
+
+
+def _waited(seen: PartitionEvidence, waited: Waited) -> timedelta:
+    return waited.get(seen.id, timedelta(0)) if isinstance(waited, Mapping) else waited
+
+
+def _asking_for_attested(
+    decisions: tuple[Decision, ...], evidence: Evidence, policy: Policy, waited: Waited
+) -> tuple[Decision, ...]:
+    """The same decisions, but a person is asked about elections that would not be held without what was attested.
+
+    Whoever attests may not be who approves, and a policy that asks nobody did not count on such a word.
+    """
+    lost = attested_lost(evidence.cluster)
+    if not lost:
+        return decisions
+    around = index_of(replace(evidence.cluster, attestations=()), policy, broker_objection)
+    obstacle = cluster_objection(around, policy.limits)
+    places = [place for place, seen in enumerate(evidence.partitions) if not lost.isdisjoint(seen.assignment)]
+    asked = list(decisions)
+    for place in places:
+        seen = evidence.partitions[place]
+        if judge(seen, around, obstacle, _waited(seen, waited)).verdict is not Verdict.ELECT:
+            asked[place] = asking_about(asked[place], lost)
+    return tuple(asked)
 
 
 def _in_order(evidence: Evidence) -> Evidence:

@@ -152,9 +152,9 @@ def not_on_a_failed_disk(replica: Replica, partition: PartitionEvidence, rule: R
     return (
         f"broker {broker} lives, but the log directory with its replica of {id} is offline ({why}): an acknowledged "
         "record may be only there. To go on: repair that disk with what is on it (mount, file system, permissions) "
-        f"and restart broker {broker}. If the disk is lost for good, so is what it alone held: say so to "
-        f"kafka-recovery (--attest broker={broker}:disk-lost), or set requiredAnswers: {RequiredAnswers.ANY}, to elect "
-        f"another replica; then replace the disk. {empty}"
+        f"and restart broker {broker}. If the disk is lost for good, so is what it alone held: say so "
+        f"(kafka-recovery --attest broker={broker}:disk-lost; kubectl kafka-recovery attest), or set "
+        f"requiredAnswers: {RequiredAnswers.ANY}, to elect another replica; then replace the disk. {empty}"
     ).rstrip()
 
 

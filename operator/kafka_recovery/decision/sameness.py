@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from kafka_recovery.decision.attesting import given, standing
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
@@ -28,6 +30,8 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
 
     `now` may hold other partitions: nobody approves what is not elected.
     """
+    if attested := _otherwise_attested(planned, now):
+        return attested
     after = {decision.id: decision for decision in now.decisions}
     for id, old in planned.elections.items():
         new = after.get(id)
@@ -39,6 +43,25 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
                 return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
         if _cost(old) != _cost(new) or _surely_lost(old) < _surely_lost(new):
             return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
+
+
+def _otherwise_attested(planned: Plan, now: Plan) -> Reason | None:
+    """What people attest is another thing now, or counted and does not count any more.
+
+    What did not count is not said to count now: fewer partitions were looked at, and its broker may answer for others.
+    """
+    was, is_now = given(planned.evidence.cluster), given(now.evidence.cluster)
+    if was != is_now:
+        return Reason("PlanChanged", f"what is attested was {_attested(was)}, now it is {_attested(is_now)}")
+    counts = {each.broker for each in standing(now.evidence.cluster)}
+    lapsed = {each.broker for each in standing(planned.evidence.cluster)} - counts
+    void = next((each.void for each in now.evidence.cluster.attestations if each.broker in lapsed), None)
+    return void and Reason("PlanChanged", f"an attestation does not count any more: {void.message}")
+
+
+def _attested(given: Sequence[Attestation]) -> str:
+    said = (f"broker {each.broker}: {each.witness} (by {each.by}, until {each.expires:%H:%M:%S} UTC)" for each in given)
+    return "; ".join(said) or "nothing"
 
 
 def changes(before: Plan, after: Plan) -> str:

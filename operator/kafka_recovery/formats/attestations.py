@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic_core import PydanticCustomError
 
@@ -17,6 +17,8 @@ from kafka_recovery.formats.fields import Duration
 
 SHORTEST, USUAL, LONGEST = "1m", "1h", "24h"
 """What is true of a disk today may not be tomorrow: somebody may find it in a drawer."""
+SHORTEST_LASTS, LONGEST_LASTS = timedelta(minutes=1), timedelta(hours=24)
+"""The same."""
 LONGEST_REASON = 500
 _LARGEST_BROKER = 2**31 - 1
 _FORM = re.compile(r"broker=(?P<id>0|[1-9][0-9]{0,9}):(?P<witness>[^:]*)")
@@ -36,11 +38,8 @@ def read_attestations(
     twice = next((broker for broker, times in Counter(brokers).items() if times > 1), None)
     if twice is not None:
         raise InvalidDocument(f"--attest broker={twice} is given twice; did you mean another broker?")
-    why = _reason(reason)
-    try:
-        expires = at + _LASTS.read(USUAL if lasts is None else lasts)
-    except PydanticCustomError as problem:
-        raise InvalidDocument(f"--attest-for {_shown(lasts)}: {problem.message()}") from None
+    why = how_known("--attest-reason", reason)
+    expires = at + how_long("--attest-for", lasts)
     return tuple(Attestation(broker, Witness.DISK_LOST, by, why, at, expires) for broker in sorted(brokers))
 
 
@@ -56,17 +55,25 @@ def _broker(text: str) -> BrokerId:
     return BrokerId(int(found["id"]))
 
 
-def _reason(given: str | None) -> str:
+def how_known(option: str, given: str | None) -> str:
+    """The reason that was typed with this option. Raises InvalidDocument where it says nothing, or too much."""
     if given is None or not given.strip():
         got = "" if given is None else f" {_shown(given)}"
-        raise InvalidDocument(
-            f'--attest-reason{got}: say how you know it, such as --attest-reason "INC-7: volume vol-3 was deleted"'
-        )
+        raise InvalidDocument(f'{option}{got}: say how you know it, such as {option} "INC-7: volume vol-3 was deleted"')
     if len(given) > LONGEST_REASON or not given.isprintable():
         raise InvalidDocument(
-            f"--attest-reason {_shown(given)}: must be one line of at most {LONGEST_REASON} printable characters"
+            f"{option} {_shown(given)}: must be one line of at most {LONGEST_REASON} printable characters"
         )
     return given.strip()
+
+
+def how_long(option: str, given: str | None) -> timedelta:
+    """How long it holds, as typed with this option; None: as long as usual. Raises InvalidDocument."""
+    try:
+        lasts: timedelta = _LASTS.read(USUAL if given is None else given)
+    except PydanticCustomError as problem:
+        raise InvalidDocument(f"{option} {_shown(given)}: {problem.message()}") from None
+    return lasts
 
 
 def _shown(value: str | None) -> str:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import Designated, Ranking, decide
 from kafka_recovery.decision.recheck import stands_still
-from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -103,27 +102,25 @@ class Engine:
     async def plan(self, scope: Scope, designated: Designated | None = None) -> Plan:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
-        policy = (await self._permission()).policy
-        return decide(evidence, policy, designated=designated or {})
+        now = await self._permission()
+        return decide(attested(evidence, now.attestations or ()), now.policy, designated=designated or {})
 
     async def recover(
         self,
         scope: Scope,
         designated: Designated | None = None,
         ranked: Ranking | None = None,
-        attestations: Sequence[Attestation] = (),
     ) -> Report:
         """The whole way, until each partition of the scope has an outcome. `ranked`: as in `decide`.
 
         Partitions that the cluster changed meanwhile go back to deciding: a new plan, a new approval. Assignment orders
         that an earlier run left behind are put back first: a plan would take them for the original ones. Each look is
-        held against the `attestations` again.
+        held against what people attest at that moment.
         """
         execution, session = self._begin()
         session.left_behind = await self._end_earlier_runs(execution, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
-            evidence = attested(evidence, attestations)
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
             try:
                 with session.told(plan):
@@ -230,6 +227,7 @@ class Engine:
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         now = await self._permission()
+        evidence = attested(evidence, now.attestations or ())
         began = self._ports.clock.monotonic()
         kept_off = session.left_behind.reasons(partition.id for partition in evidence.partitions)
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, kept_off=kept_off)

@@ -17,7 +17,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
 from kafka_recovery.recovery.partition_run import Ending, NotLed, PartitionRun, State
 from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.session import Session
-from kafka_recovery.recovery.supervision import Permission, beyond_limit, outruled
+from kafka_recovery.recovery.supervision import Permission, beyond_limit, outruled, withdrawn
 from kafka_recovery.recovery.wave import Wave, WaveSteps
 
 CREDIT = 100
@@ -357,6 +357,7 @@ class Rollout:
         """Those that may not be elected though they were planned, and what changed; an approval may still come."""
         decisions = [run.decision for run in members]
         outlawed = {d.id: reason for d in decisions if (reason := outruled(d, now.policy))}
+        outlawed |= withdrawn(self._steps.plan, decisions, now)
         left = [decision for decision in decisions if decision.id not in outlawed]
         denied = await self._ports.gate.denied(self._steps.plan, self._steps.digest, left, now)
         self._session.postponed |= denied.keys()

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from kafka_recovery.decision.attesting import taken_back
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Decision, Verdict
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 
@@ -29,12 +31,14 @@ class Permission:
     """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run.
 
     `leaving`: the call of the engine was told to stop, so it waits for nothing that it has not begun itself.
+    `attestations`: what people attest at that moment; None: nobody is asked, and what a plan holds is not taken back.
     """
 
     policy: Policy
     authority: Authority = Authority.AUTOMATIC
     halt: Reason | None = None
     leaving: bool = False
+    attestations: tuple[Attestation, ...] | None = None
 
     @property
     def halted(self) -> Reason | None:
@@ -65,13 +69,14 @@ class Supervision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unsupervised:
-    """One policy from beginning to end, and nobody who suspends."""
+    """One policy from beginning to end, what was attested at its beginning, and nobody who suspends."""
 
     policy: Policy
+    attestations: tuple[Attestation, ...] | None = None
 
     async def permission(self) -> Permission:
         """The same, always."""
-        return Permission(self.policy)
+        return Permission(self.policy, attestations=self.attestations)
 
 
 def outruled(decision: Decision, policy: Policy) -> Reason | None:
@@ -84,6 +89,21 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
         planned, now = f"{decision.rule} ({decision.candidate_order})", f"{rule.name} ({rule.candidate_order})"
         return Reason("RuleChanged", f"it was planned under rule {planned} and falls under {now} now; plan again")
     return None
+
+
+def withdrawn(plan: Plan, decisions: Iterable[Decision], now: Permission) -> dict[TopicPartition, Reason]:
+    """Those that stand on what a person attested and has taken back since; a new plan is made without it."""
+    gone = {each.broker: each for each in taken_back(plan.evidence.cluster, now.attestations)}
+    hosting = ((each.id, gone.keys() & set(each.assignment)) for each in decisions) if gone else ()
+    return {id: _withdrawn(gone[min(brokers)]) for id, brokers in hosting if brokers}
+
+
+def _withdrawn(gone: Attestation) -> Reason:
+    message = (
+        f"when the plan was made, {gone.by} attested that the disk of broker {gone.broker} is lost; that was taken "
+        "back or changed since, so nobody is elected by it here"
+    )
+    return Reason("AttestationWithdrawn", message)
 
 
 def unapproved(

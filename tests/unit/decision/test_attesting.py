@@ -13,6 +13,7 @@ from kafka_recovery.decision.card import at_the_prompt, card
 from kafka_recovery.decision.explanation import explain
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.recheck import LastLook, before
+from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.evidence import Broker, Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -114,7 +115,7 @@ def test_the_refusal_for_a_failed_disk_names_it_as_a_way_on() -> None:
     decision = decided(evidence(partition(ON_A_FAILED_DISK), brokers=ALL_RUN), waited=timedelta(hours=1))
 
     assert decision.reason is not None
-    assert "If the disk is lost for good, so is what it alone held: say so to kafka-recovery" in decision.reason.message
+    assert "If the disk is lost for good, so is what it alone held: say so (kafka-recovery" in decision.reason.message
     assert "--attest broker=1:disk-lost" in decision.reason.message
 
 
@@ -412,3 +413,73 @@ def test_a_broker_without_a_copy_of_what_was_looked_at_is_found_out() -> None:
     assert without_a_copy(seen, [lost(1), lost(33)]) == lost(33)
     assert without_a_copy(seen, [lost(3)]) is None
     assert without_a_copy(evidence(), [lost(33)]) is None, "nothing is offline, so nothing is to be done"
+
+
+# Whose consent is wanted
+
+
+ASKING_NOBODY = policy(approval=Approval.AUTO)
+
+
+def test_a_person_is_asked_about_an_election_that_nothing_else_makes_possible() -> None:
+    """Whoever attests may not be who approves, and the policy did not count on such a word."""
+    seen = said_of(evidence(partition(ON_A_FAILED_DISK, isr=(2,)), brokers=ALL_RUN), 1)
+
+    decision = decided(seen, ASKING_NOBODY, waited=timedelta(hours=1))
+
+    assert (decision.verdict, decision.approval, decision.needs_approval) == (Verdict.ELECT, Approval.MANUAL, True)
+    assert decision.warnings[-1] == (
+        "without the attested loss of the disk of broker 1 nobody would be elected: a person has to approve it"
+    )
+
+
+def test_or_possible_so_soon() -> None:
+    seen = evidence(partition(ON_A_FAILED_DISK), brokers=ALL_RUN)
+    assert decided(seen, ASKING_NOBODY).verdict is Verdict.WAIT
+
+    assert decided(said_of(seen, 1), ASKING_NOBODY).needs_approval
+
+
+def test_nobody_is_asked_about_a_partition_without_a_replica_on_that_broker() -> None:
+    elsewhere = replace(partition({2: log(27), 3: log(15)}, isr=(2,)), id=OTHER)
+    seen = said_of(evidence(partition(ON_A_FAILED_DISK, isr=(2,)), elsewhere, brokers=ALL_RUN), 1)
+
+    plan = decide(seen, ASKING_NOBODY, waited=timedelta(hours=1))
+
+    assert {id.topic: each.needs_approval for id, each in plan.elections.items()} == {"orders": True, "payments": False}
+
+
+# Another plan
+
+
+def test_a_plan_with_another_attestation_is_another_plan() -> None:
+    seen = evidence(partition(COPIES))
+    planned = decide(said_of(seen, 1), ASKING_NOBODY)
+
+    assert difference(planned, decide(said_of(seen, 1), ASKING_NOBODY)) is None
+    for given in ([], [lost(1), lost(2)], [lost(1, by="bob")], [lost(1, reason="INC-8")]):
+        different = difference(planned, decide(attested(seen, given), ASKING_NOBODY))
+        assert different is not None
+        assert different.message.startswith(
+            "what is attested was broker 1: disk-lost (by ann, until 12:55:00 UTC), now"
+        )
+
+
+def test_so_is_one_in_which_it_does_not_count_any_more() -> None:
+    seen = evidence(partition(COPIES))
+    planned, now = decide(said_of(seen, 1), ASKING_NOBODY), evidence(partition(COPIES), brokers=(LATER, *THREE[1:]))
+
+    different = difference(planned, decide(said_of(now, 1), ASKING_NOBODY))
+
+    assert different is not None
+    assert different.message.startswith("an attestation does not count any more: broker 1 answered this look")
+
+
+def test_one_in_which_it_counts_where_it_did_not_is_none() -> None:
+    """Who looks again looks at fewer partitions, and the broker may have answered for one of the others."""
+    answered = said_of(evidence(partition(COPIES), brokers=(LATER, *THREE[1:])), 1)
+    planned = replace(decide(answered, ASKING_NOBODY, waited=timedelta(hours=1)))
+
+    now = decide(said_of(evidence(partition(COPIES)), 1), ASKING_NOBODY, waited=timedelta(hours=1))
+
+    assert difference(planned, now) is None

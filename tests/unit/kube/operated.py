@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Self, cast
 
 import pytest
@@ -60,6 +60,7 @@ class Operated:
     house: House = FULL
     state: SeenCluster = field(default_factory=SeenCluster)
     unchecked: Reason | None = None
+    unchecked_attestations: Reason | None = None
     elsewhere: Mapping[TopicPartition, str] = field(default_factory=dict)
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -90,6 +91,7 @@ class Operated:
             supervision,
             progress,
             self._checked,
+            attesting=self._attesting_checked,
             answered=self._answered,
             clock=world.clock,
         )
@@ -140,6 +142,9 @@ class Operated:
 
     async def _checked(self, approval: Meta) -> Reason | None:
         return self.unchecked
+
+    async def _attesting_checked(self, at: datetime) -> Reason | None:
+        return self.unchecked_attestations
 
     async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
         self.answers.append((approval.meta.name, against.code if against else None))

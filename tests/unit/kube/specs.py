@@ -38,6 +38,14 @@ RANKING: Spec = {
     "storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"},
     "image": "registry.example/kafka-recovery-fleet-job:0.1.0",
 }
+ATTESTATION: Spec = {
+    "broker": 3,
+    "witness": "disk-lost",
+    "by": "ann@example.com",
+    "reason": "INC-7: volume vol-3 was deleted",
+    "at": "2026-01-31T09:30:00Z",
+    "expires": "2026-01-31T10:30:00Z",
+}
 SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL, RANKINGS: RANKING}
 
 
@@ -113,6 +121,10 @@ def _recoveries(path: str, *values: Any, says: str = "") -> list[Case]:
     return [Case(RECOVERIES, path, value, says) for value in values]
 
 
+def _attestations(*changed: Spec, says: str = "") -> list[Case]:
+    return _recoveries("attestations", *([ATTESTATION | each] for each in changed), says=says)
+
+
 def _approvals(path: str, *values: Any, says: str = "") -> list[Case]:
     return [Case(APPROVALS, path, value, says) for value in values]
 
@@ -164,6 +176,8 @@ GOOD = [
     *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 0}]}),
     *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 2**31 - 1, "designatedLeader": 0}]}),
     *_recoveries("rankingRef", {"name": "nightly"}),
+    *_recoveries("attestations", [], [ATTESTATION], [ATTESTATION, {**ATTESTATION, "broker": 2**31 - 1}]),
+    *_attestations({"expires": "2026-01-31T09:31:00Z"}, {"expires": "2026-02-01T09:30:00Z"}, {"reason": "r" * 500}),
     *_recoveries("suspend", True),
     *_recoveries("abort", True),
     *_approvals("recoveryRef.name", "a", "n" * 63),
@@ -268,6 +282,18 @@ BAD = [
     *_recoveries("clusterRef", {}, GONE, {"name": ""}),
     *_recoveries("clusterId", "", GONE),
     *_recoveries("rankingRef", {}, {"name": ""}, {"name": "Nightly"}),
+    *_attestations(
+        {"expires": "2026-01-31T09:30:59Z"},
+        {"expires": "2026-02-01T09:30:01Z"},
+        {"expires": "2026-01-30T09:30:00Z"},
+        says="expires must be 1m to 24h after at",
+    ),
+    *_attestations({"at": "2026-02-31T09:30:00Z"}, {"at": "2026-01-31 09:30:00"}, {"at": "2026-01-31T09:30:00+01:00"}),
+    *_attestations({"broker": -1}, {"broker": 2**31}, {"witness": "disk-ok"}, {"by": ""}, {"by": "a\tb"}),
+    *_attestations({"reason": ""}, {"reason": "  "}, {"reason": "one\ntwo"}, {"reason": "r" * 501}),
+    *_recoveries("attestations", *([{k: v for k, v in ATTESTATION.items() if k != field}] for field in ATTESTATION)),
+    *_recoveries("attestations", [ATTESTATION, ATTESTATION]),
+    *_recoveries("attestations", [{**ATTESTATION, "broker": broker} for broker in range(17)]),
     *_recoveries("abort", "true"),
     *_approvals(
         "recoveryRef", {"name": "a"}, {"uid": "b"}, {"name": "n" * 64, "uid": "b"}, {"name": "a", "uid": "b/c"}

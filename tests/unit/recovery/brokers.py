@@ -195,6 +195,7 @@ class Node:
     """A broker. `busy`: it has not begun to lead what it was elected for. `advances`: whether its metadata are seen to.
 
     `fooled`: it does not know that it was fenced, and answers as leader. `mute`: it lives, but answers nobody.
+    `disk_failed`: it lives, and says that the log directory with its replicas is offline.
     """
 
     alive: bool = True
@@ -203,6 +204,7 @@ class Node:
     advances: bool | None = True
     fooled: bool = False
     mute: bool = False
+    disk_failed: bool = False
 
     @property
     def answers(self) -> bool:
@@ -459,6 +461,10 @@ class FakeKafka:
         node = self.nodes[broker]
         if held.leader is not None or not node.answers:
             return Replica(BrokerId(broker), None, Reason("BrokerTimeout", f"broker {broker} did not answer"))
+        if node.disk_failed:
+            return Replica(
+                BrokerId(broker), None, Reason("LogDirOffline", f"broker {broker}'s log directory is offline")
+            )
         end, epochs = Offset(held.ends[broker]), (EpochEntry(LeaderEpoch(EPOCH), Offset(0)),)
         log = ReplicaLog(
             Offset(0), end, epochs, None, LeaderEpoch(held.epoch), self.clock.now(), timedelta(milliseconds=10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,17 +15,19 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval
+from kafka_recovery.recovery.supervision import Permission, Unsupervised
 from unit.recovery.brokers import Crash
-from unit.recovery.world import AUTO, ORDERS, World, code, crash
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
 
 LASTS = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
-def _four_is_dead_too(world: World) -> None:
-    """It is in no ISR, so nothing but the attestation speaks of its return."""
+def _the_disk_of_four_failed(world: World) -> None:
+    """It is in no ISR, so nothing but its silence stands against an election, and nothing but the attestation helps."""
     world.offline({3: 15, 2: 27, 4: 20})
-    world.kafka.nodes[4].alive, world.kafka.nodes[4].fenced = False, True
+    world.kafka.nodes[4].disk_failed = True
 
 
 def four_is_lost(world: World) -> Attestation:
@@ -39,8 +42,8 @@ async def plan(world: World) -> Plan:
 
 
 async def recover(world: World) -> Report:
-    with world.process() as engine:
-        return await engine.recover(Scope((ORDERS,)), attestations=[four_is_lost(world)])
+    with world.process(Unsupervised(AUTO, (four_is_lost(world),))) as engine:
+        return await engine.recover(Scope((ORDERS,)))
 
 
 def kept(world: World, digest: str) -> Attestation:
@@ -61,7 +64,7 @@ async def test_the_plan_of_a_recovery_holds_what_was_attested(world: World) -> N
 
 async def test_a_broker_that_answers_by_the_last_look_sends_its_partitions_back_to_deciding(world: World) -> None:
     """The next plan is made as if nothing had been attested, and says so."""
-    world.before("gather", lambda: world.kafka.boot(4), nth=2)
+    world.before("gather", lambda: repair(world), nth=2)
 
     report = await recover(world)
 
@@ -76,7 +79,7 @@ async def test_a_broker_that_answers_by_the_last_look_sends_its_partitions_back_
 
 async def test_a_plan_that_is_executed_is_given_up_for_it(world: World) -> None:
     made = await plan(world)
-    world.kafka.boot(4)
+    repair(world)
 
     report = await world.execute(made)
 
@@ -84,12 +87,16 @@ async def test_a_plan_that_is_executed_is_given_up_for_it(world: World) -> None:
     assert world.changed() == []
 
 
+def repair(world: World) -> None:
+    world.kafka.nodes[4].disk_failed = False
+
+
 def expire(world: World) -> None:
     world.clock.advance(LASTS)
 
 
 ENDS: dict[str, tuple[Callable[[World], None], str]] = {
-    "the broker answers": (lambda world: world.kafka.boot(4), "AttestedBrokerAnswers"),
+    "the broker answers": (repair, "AttestedBrokerAnswers"),
     "it is over": (expire, "AttestationExpired"),
 }
 
@@ -122,3 +129,94 @@ async def test_a_run_that_is_resumed_in_time_goes_on(world: World) -> None:
 
     assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
     assert world.kept_its_promises()
+
+
+# What is taken back
+
+
+class People:
+    """Port `Supervision`: what people attest, changed by tests."""
+
+    def __init__(self, *attested: Attestation) -> None:
+        self.now = Permission(policy(Approval.AUTO, 1), attestations=attested)
+
+    async def permission(self) -> Permission:
+        return self.now
+
+    def attest(self, *attested: Attestation) -> None:
+        self.now = replace(self.now, attestations=attested)
+
+
+async def planned(world: World, people: People) -> Plan:
+    """Orders and payments, each with a replica on broker 4, each in a wave of its own."""
+    world.offline({2: 8, 3: 9, 4: 10}, PAYMENTS)
+    with world.process(people) as engine:
+        return await engine.plan(ALL_OFFLINE)
+
+
+async def test_a_person_is_asked_about_what_stands_on_it_though_the_policy_asks_nobody(world: World) -> None:
+    """Whoever attests may not be who approves."""
+    world.approver = None
+
+    report = await recover(world)
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert world.changed() == []
+
+
+async def test_what_a_person_takes_back_elects_nobody_in_the_next_wave(world: World) -> None:
+    """The wave under way goes on to its end."""
+    people = People(four_is_lost(world))
+    plan = await planned(world, people)
+    world.after("elect", people.attest)
+
+    with world.process(people) as engine:
+        report = await engine.execute(plan)
+
+    (first,), (second,) = plan.waves
+    assert report[first].outcome is Outcome.RECOVERED
+    assert (report[second].outcome, code(report, second)) == (Outcome.REFUSED, "AttestationWithdrawn")
+    assert world.leader(second) is None
+    assert world.kept_its_promises()
+
+
+async def test_nor_in_the_wave_whose_orders_are_set_already(world: World) -> None:
+    """They are put back."""
+    people = People(four_is_lost(world))
+    plan = await planned(world, people)
+    world.after("designate", people.attest)
+
+    with world.process(people) as engine:
+        report = await engine.execute(plan)
+
+    assert {code(report, id) for id in plan.elections} == {"AttestationWithdrawn"}
+    assert "elect" not in world.changed()
+    assert world.unrestored() == []
+    assert world.kept_its_promises()
+
+
+async def test_a_partition_without_a_replica_there_is_elected_all_the_same(world: World) -> None:
+    people = People(four_is_lost(world))
+    world.offline({2: 8, 3: 9}, PAYMENTS)
+    with world.process(people) as engine:
+        plan = await engine.plan(ALL_OFFLINE)
+    people.attest()
+
+    with world.process(people) as engine:
+        report = await engine.execute(plan)
+
+    assert (code(report), report[PAYMENTS].outcome) == ("AttestationWithdrawn", Outcome.RECOVERED)
+
+
+async def test_what_a_person_says_again_with_another_end_is_another_attestation(world: World) -> None:
+    said = four_is_lost(world)
+    people = People(said)
+    with world.process(people) as engine:
+        plan = await engine.plan(ALL_OFFLINE)
+    people.attest(replace(said, expires=said.expires + LASTS))
+
+    with world.process(people) as engine:
+        report = await engine.execute(plan)
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AttestationWithdrawn")
+    assert world.changed() == []

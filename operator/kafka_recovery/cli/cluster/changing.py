@@ -42,6 +42,7 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ async def recover(site: Site, policy_file: Path | None, wanted: Wanted, attestin
         return await carry_out(
             site,
             room,
-            policy,
+            Unsupervised(policy, attestations),
             lambda shown: approvals_here(shown, room.place.awaits),
-            lambda engine: engine.recover(wanted.scope, wanted.designated, attestations=attestations),
+            lambda engine: engine.recover(wanted.scope, wanted.designated),
         )
 
 
@@ -200,7 +201,7 @@ async def _taken_over(file: Path, room: Room) -> int:
 async def carry_out(
     site: Site,
     room: Room,
-    policy: Policy,
+    policy: Policy | Supervision,
     asking_by: Callable[[Watching], Asking],
     act: Callable[[Engine], Awaitable[Report]],
 ) -> ExitCode:

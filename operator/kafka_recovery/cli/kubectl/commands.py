@@ -329,6 +329,33 @@ def undo(
 
 
 @command
+def attest(
+    name: Recovery,
+    broker: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="ID", help="The broker.")],
+    lost: Annotated[
+        bool | None,
+        typer.Option("--disk-lost/--withdraw", help="Its disk is lost for good; or take back what was attested."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="How you know it. Needed with --disk-lost.")
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="DURATION", help="How long it holds, 1m to 24h. [default: 1h]"),
+    ] = None,
+    yes: Yes = False,
+) -> Act:
+    """Say that a broker's disk is lost.
+
+    Asks first. In your name, for one recovery: nothing on that disk is waited for. It elects nobody by itself, and no
+    loss class gets better. A sign of life of the broker voids it.
+    """
+    from kafka_recovery.cli.kubectl import attesting
+
+    return lambda session: attesting.attest(session, name, attesting.Word(broker, lost, reason, expires), yes)
+
+
+@command
 def support_bundle(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A new file. [default: named after the time]")

@@ -143,7 +143,7 @@ def _say(
 ) -> Object:
     """Create the RecoveryApproval. Its name follows from who says what about which plan: saying it twice is once."""
     meta = incident.recovery.meta
-    who = str(session.api.create(_WHO_AM_I, _review())["status"]["userInfo"]["username"])
+    who = who_am_i(session)
     spec: dict[str, Any] = {
         "recoveryRef": {"name": meta.name, "uid": meta.uid},
         "planDigest": digest,
@@ -183,5 +183,7 @@ def _check_reason(reason: str) -> None:
         raise InvalidDocument(f"--reason: must have 1 to {REASON.longest} characters")
 
 
-def _review() -> Object:
-    return {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+def who_am_i(session: Session) -> str:
+    """The name by which the API server knows whoever types."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    return str(session.api.create(_WHO_AM_I, review)["status"]["userInfo"]["username"])

@@ -65,7 +65,7 @@ def suspend(session: Session, which: Which, wanted: bool) -> ExitCode:
         say(f"{what} {_is(wanted)} already")
     else:
         seen = _patched(session, kind, seen, {"suspend": wanted})
-    write_result(session.output, _plain(seen), lines(f"{what} {_is(wanted)}. {_meaning(wanted)}"))
+    write_result(session.output, plain(seen), lines(f"{what} {_is(wanted)}. {_meaning(wanted)}"))
     return ExitCode.DONE
 
 
@@ -82,7 +82,7 @@ def _suspend_operator(session: Session, wanted: bool) -> ExitCode:
     if not _is_there(session):
         what = f"ConfigMap {HOUSE} of namespace {session.namespace} says suspend: {str(wanted).lower()}."
         where = f"BUT NO OPERATOR HAS ITS LEASE THERE. Where is it? Say its namespace: --namespace. {_meaning(wanted)}"
-    write_result(session.output, _plain(now), lines(what, where))
+    write_result(session.output, plain(now), lines(what, where))
     return ExitCode.DONE
 
 
@@ -114,7 +114,7 @@ def abort(session: Session, name: str, yes: bool) -> ExitCode:
         raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to abort")
     incident = _aborted(session, incident, yes)
     shown = lines(f"{name} is being aborted: no further wave begins, assignment orders are restored, new leaders stay.")
-    write_result(session.output, _plain(incident.obj), shown, f"Next: {session.command(f'status {name}')}")
+    write_result(session.output, plain(incident.obj), shown, f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
 
 
@@ -167,13 +167,13 @@ def _conclude(session: Session, incident: Incident, now: Incident | None) -> Exi
         if left := _left_by(session, incident.name):
             return _tell_orphans(session, incident.name, left)
         shown = lines(f"{incident.name} is gone, and left no unfinished run: its assignment orders are restored.")
-        write_result(session.output, _plain(incident.obj), shown)
+        write_result(session.output, plain(incident.obj), shown)
         return ExitCode.DONE
     if now.finished:
         shown = lines(f"{now.name} has finished: {now.state}. Assignment orders are restored; new leaders stay.")
-        write_result(session.output, _plain(now.obj), shown)
+        write_result(session.output, plain(now.obj), shown)
         return ExitCode.DONE
-    write_result(session.output, _plain(now.obj), lines(f"{now.name}: {now.state}: {now.message}"))
+    write_result(session.output, plain(now.obj), lines(f"{now.name}: {now.state}: {now.message}"))
     complain(f"{now.name} has not finished yet; the operator goes on. To look: {session.command(f'status {now.name}')}")
     return ExitCode.NOT_RECOVERED
 
@@ -233,5 +233,6 @@ def _patched(session: Session, kind: Kind, seen: Object, spec: Object) -> Object
     return session.api.patch(kind.path(session.namespace, meta["name"]), change)
 
 
-def _plain(obj: Object) -> Object:
+def plain(obj: Object) -> Object:
+    """As a person wants to read it."""
     return obj | {"metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.election import Ranked, Scope
@@ -16,7 +17,6 @@ from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
@@ -110,7 +110,8 @@ class KubeApprovals:
     `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
     also those that another one's no comes before, and when the recovery has ended (`close`).
     `admission`: why an approval can't be trusted (the admission policy is not installed, or was not when it was
-    written); then no lossy plan is executed.
+    written); then no lossy plan is executed. `attesting`: why nobody can trust who attested what, if that was then;
+    then no plan is executed that stands on it.
     `history`: why nothing can be proven at this moment; None: it can. A plan that was made without looks again then.
     """
 
@@ -121,6 +122,7 @@ class KubeApprovals:
     supervision: KubeSupervision
     progress: Progress
     admission: Callable[[Meta], Awaitable[Reason | None]]
+    attesting: Callable[[datetime], Awaitable[Reason | None]]
     answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
@@ -170,7 +172,7 @@ class KubeApprovals:
             due = self._tries.is_due(unasked)
             if due and is_any_tried(unasked):
                 look.is_over(self.clock)
-            doubt = await self._doubt(plan, heard.now.policy, look)
+            doubt = await self._doubt(plan, heard.now, look)
             if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
                 self.void = doubt
                 return None
@@ -263,14 +265,17 @@ class KubeApprovals:
             if approval.meta.uid not in self._answers:
                 await self._answer(approval, too_late(end))
 
-    async def _doubt(self, plan: Plan, policy: Policy, look: Look) -> Reason | None:
-        """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
+    async def _doubt(self, plan: Plan, now: Permission, look: Look) -> Reason | None:
+        """Why the plan may be another one by now.
+
+        It is looked at anew if the last look is old, the rules changed, or people attest another thing.
+        """
         more_to_prove = look.without_history and self.history() is None
-        if self.clock.monotonic() < look.good_until and policy == look.policy and not more_to_prove:
+        if self.clock.monotonic() < look.good_until and look.is_by(now) and not more_to_prove:
             return None
-        changed = await self._changed(plan, policy)
+        changed = await self._changed(plan, now)
         if changed is None:
-            look.was_good(self.clock, policy)
+            look.was_good(self.clock, now)
         return changed
 
     async def _said(self, plan: PlanNow) -> tuple[RecoveryApproval | None, Reason | None]:
@@ -310,17 +315,19 @@ class KubeApprovals:
         caution = self.supervision.caution
         if caution and caution.code == OBSERVE_ONLY:
             return caution
+        if plan.attested_at and (unchecked := await self.attesting(plan.attested_at)):
+            return unchecked
         return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
 
-    async def _changed(self, plan: Plan, policy: Policy) -> Reason | None:
+    async def _changed(self, plan: Plan, allowed: Permission) -> Reason | None:
         """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""
-        scope = Scope(tuple(plan.elections))
+        scope, policy = Scope(tuple(plan.elections)), allowed.policy
         try:
             evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
         except ClusterFault as fault:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
         done = self._done(plan, evidence)
-        before = as_before(evidence, plan, done)
+        before = as_before(attested(evidence, allowed.attestations or ()), plan, done)
         now = decide(before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
         left = tuple(decision for decision in plan.decisions if decision.id not in done)
         return difference(replace(plan, decisions=left), now)

@@ -81,6 +81,7 @@ class Assembly:
             named=who_named(recovery),
             refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
         )
+        admission = Admission(self.api)
         approvals = KubeApprovals(
             self.objects,
             key,
@@ -88,7 +89,8 @@ class Assembly:
             cluster.measured,
             supervision,
             progress,
-            Admission(self.api),
+            admission,
+            attesting=admission.of_attestation,
             answered=self.told.answer,
             designated=recovery.designated,
             ranked=leaders,

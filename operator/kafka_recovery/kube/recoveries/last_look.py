@@ -6,16 +6,19 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from kafka_recovery.decision.attesting import given
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.recoveries.progress import evidence_lasts
 from kafka_recovery.recovery.ports import Clock
+from kafka_recovery.recovery.supervision import Permission
 
 
 class Look:
-    """The last look at which a plan held, and under which rules.
+    """The last look at which a plan held, under which rules, and held against what attestations.
 
     `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
     plan is void. `without_history`: the metadata log could not be read for it.
@@ -24,7 +27,7 @@ class Look:
     def __init__(self, plan: Plan, clock: Clock) -> None:
         """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
         self._lasts = evidence_lasts(plan)
-        self.policy = plan.policy
+        self._by = plan.policy, given(plan.evidence.cluster)
         self.without_history = plan.evidence.cluster.history_problem is not None
         looked_at = plan.evidence.cluster.observed_at
         age = clock.now() - looked_at
@@ -33,16 +36,24 @@ class Look:
         self.good_until = clock.monotonic() + left
         self.expires_at = clock.now() + left + self._lasts
 
+    def is_by(self, now: Permission) -> bool:
+        """Whether the rules, and what people attest, are the same now."""
+        return self._by == _by(now)
+
     def is_over(self, clock: Clock) -> None:
         """What it saw is not enough: look again before the plan is taken to hold."""
         self.good_until = min(self.good_until, clock.monotonic())
 
-    def was_good(self, clock: Clock, policy: Policy) -> None:
+    def was_good(self, clock: Clock, now: Permission) -> None:
         """The plan was found to hold just now."""
-        self.policy = policy
+        self._by = _by(now)
         self.without_history = False
         self.good_until = clock.monotonic() + self._lasts
         self.expires_at = clock.now() + 2 * self._lasts
+
+
+def _by(now: Permission) -> tuple[Policy, tuple[Attestation, ...]]:
+    return now.policy, now.attestations or ()
 
 
 def as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:

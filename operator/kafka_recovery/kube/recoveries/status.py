@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kafka_recovery.decision import attesting
 from kafka_recovery.decision.card import in_brief, in_place_of_electing
 from kafka_recovery.decision.costs import BrokerCost, costs
 from kafka_recovery.decision.waiting import asked_about_all
@@ -66,6 +67,7 @@ class PlanNow:
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
     broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
     while a person is asked. `because`: why one is asked about elections that the policy asks nobody about.
+    `attested_at`: when the first was made of the attestations that count in it; None: none does.
     """
 
     digest: str
@@ -81,6 +83,7 @@ class PlanNow:
     summary: str = ""
     waiting: str = ""
     because: str = ""
+    attested_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ def plan_now(plan: Plan, digest: str) -> PlanNow:
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
         summary=" ".join(in_brief(plan, found)),
+        attested_at=min((each.at for each in attesting.standing(plan.evidence.cluster)), default=None),
     )
 
 

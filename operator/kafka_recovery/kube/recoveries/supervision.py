@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
@@ -73,6 +74,7 @@ class KubeSupervision:
         self._named = named
         self._refused = refused
         self._last = Policy(())
+        self._attested: tuple[Attestation, ...] = ()
         self._again: Callable[[], Permission] | None = None
         self.caution: Reason | None = None
         """Why a person is asked though the rules don't want one; None if the rules decide."""
@@ -88,7 +90,7 @@ class KubeSupervision:
             return self._until_told(Reason("InvalidResource", str(wrong)))
         except ApiError as error:
             message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
-            return Permission(self._last, halt=Reason("KubernetesUnreachable", message))
+            return self._halted(Reason("KubernetesUnreachable", message))
 
     def judged_again(self) -> Permission | None:
         """What is allowed by what was read last, and by what is known without asking; None: only asking tells.
@@ -109,9 +111,12 @@ class KubeSupervision:
 
     def _until_told(self, halt: Reason) -> Permission:
         """What objects say that are watched: it holds until one of them changes."""
-        halted = Permission(self._last, halt=halt)
+        halted = self._halted(halt)
         self._again = lambda: halted
         return halted
+
+    def _halted(self, halt: Reason) -> Permission:
+        return Permission(self._last, halt=halt, attestations=self._attested)
 
     async def _read(self) -> Permission:
         """All of it is asked for at once: an election waits for half a dozen of these."""
@@ -119,8 +124,9 @@ class KubeSupervision:
             self._objects.recovery(self._key), self._house(), self._ruled(), return_exceptions=True
         )
         recovery = _held(looked[0])
+        self._attested = recovery.attestations
         if over := self._over(recovery):
-            return Permission(self._last, halt=over)
+            return self._halted(over)
         house, (cluster, policy) = _held(looked[1]), _held(looked[2])
         if unruled := _unruled(recovery, cluster):
             return self._until_told(unruled)
@@ -131,7 +137,7 @@ class KubeSupervision:
 
     def _judged(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Permission:
         halt = self._refused() or self._halt(house, recovery, cluster)
-        return Permission(self._last, self._authority(house, cluster), halt)
+        return Permission(self._last, self._authority(house, cluster), halt, attestations=recovery.attestations)
 
     async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
         """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""

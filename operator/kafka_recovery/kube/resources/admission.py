@@ -1,4 +1,4 @@
-"""Whether the API server checks who approves and who writes journals: without that, both may be anybody's word."""
+"""Whether the API server checks who approves, attests and writes journals: without that, each may be anybody's word."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka_recovery.kube.resources.kinds import GROUP, Meta
 
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 RECORDS_POLICY = f"recovery-records.{GROUP}"
+ATTESTATIONS_POLICY = f"recovery-attestations.{GROUP}"
 """The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
 _IN_FORCE_AFTER = timedelta(seconds=2)
@@ -45,6 +46,17 @@ class Admission:
         if oldest > since + _IN_FORCE_AFTER:
             return None
         return Reason("PredatesAdmissionPolicy", f"it was written before {RECORDS_POLICY} was in force as it is now")
+
+    async def of_attestation(self, at: datetime) -> Reason | None:
+        """Why nobody can trust in whose name a PartitionRecovery attests something since then, if so."""
+        since = await self._in_force_since(ATTESTATIONS_POLICY)
+        if isinstance(since, str):
+            message = f"nobody checks who attests, so no plan that stands on an attestation is executed: {since}"
+            return Reason("AdmissionPolicyMissing", message)
+        if at > since + _IN_FORCE_AFTER:
+            return None
+        said = f"a lost disk was attested before {ATTESTATIONS_POLICY} was in force as it is now"
+        return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: attest it again")
 
     async def _in_force_since(self, policy: str) -> datetime | str:
         """Since when policy and binding are as they are now; or what is missing."""

@@ -6,7 +6,8 @@ be older or newer than this operator, and because a field that this version does
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections import Counter
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -16,7 +17,10 @@ from pydantic.alias_generators import to_camel
 from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
 from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.domain.attestation import Attestation, Witness
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.formats import attestations
 from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
 from kafka_recovery.formats.policy_file import TOPIC
 from kafka_recovery.recovery.supervision import Authority
@@ -42,6 +46,13 @@ LISTENER = Text(r"[a-z0-9]+", 11, "the name of a listener: lower-case letters an
 USERNAME = Text(r"[^\x00-\x1f\x7f]+", 255, "a user's name")
 APPROVER = Text(r"[^\x00-\x1f\x7f]+", 512, "the name of an authenticated user")
 REASON = Text(None, 1024, "a reason")
+HOW_KNOWN = Text(
+    r"[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*",
+    attestations.LONGEST_REASON,
+    "one line that says how it is known",
+)
+MOMENT = Text(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z", 20, "a moment such as 2026-01-31T09:30:00Z")
+MOST_ATTESTATIONS = 16
 
 
 class Word(StrEnum):
@@ -190,6 +201,32 @@ class ScopeFields(Fields):
         return self
 
 
+class AttestationFields(Fields):
+    """What a person says of a broker that no broker can say, and from when until when it holds."""
+
+    broker: Annotated[int, _BROKER_ID]
+    witness: Annotated[Witness, OneOf(Witness)]
+    by: Annotated[str, APPROVER]
+    reason: Annotated[str, HOW_KNOWN]
+    at: Annotated[str, MOMENT]
+    expires: Annotated[str, MOMENT]
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        try:
+            lasts = datetime.fromisoformat(self.expires) - datetime.fromisoformat(self.at)
+        except ValueError as impossible:
+            raise wrong(f"at and expires must be moments that there are ({impossible})") from None
+        if not attestations.SHORTEST_LASTS <= lasts <= attestations.LONGEST_LASTS:
+            raise wrong(f"expires must be {attestations.SHORTEST} to {attestations.LONGEST} after at")
+        return self
+
+    def read(self) -> Attestation:
+        """The same as the domain has it."""
+        at, expires = datetime.fromisoformat(self.at), datetime.fromisoformat(self.expires)
+        return Attestation(BrokerId(self.broker), self.witness, self.by, self.reason, at, expires)
+
+
 class RecoverySpec(Fields):
     """A PartitionRecovery's spec."""
 
@@ -197,8 +234,16 @@ class RecoverySpec(Fields):
     cluster_id: Annotated[str, CLUSTER_ID]
     scope: ScopeFields
     ranking_ref: Reference | None = None
+    attestations: Annotated[list[AttestationFields], Field(max_length=MOST_ATTESTATIONS)] = ABSENT
     suspend: Annotated[bool, Flag()] = ABSENT
     abort: Annotated[bool, Flag()] = ABSENT
+
+    @model_validator(mode="after")
+    def _each_broker_once(self) -> Self:
+        named = Counter(each.broker for each in self.attestations or ())
+        if twice := [broker for broker, times in named.items() if times > 1]:
+            raise wrong(f"attestations name broker {twice[0]} twice")
+        return self
 
 
 class RecoveryReference(Fields):

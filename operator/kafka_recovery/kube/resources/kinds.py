@@ -12,11 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -194,7 +196,7 @@ class RecoveryPolicy:
 class PartitionRecovery:
     """An incident. `designated`: next leaders that a person named. `status` is as it was read, unchecked.
 
-    `ranking_name`: the FleetRanking whose leaders are designated as well.
+    `ranking_name`: the FleetRanking whose leaders are designated as well. `attestations`: what people say of brokers.
     """
 
     meta: Meta
@@ -203,6 +205,7 @@ class PartitionRecovery:
     scope: Scope
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     ranking_name: str | None = None
+    attestations: tuple[Attestation, ...] = ()
     suspend: bool = False
     abort: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -273,6 +276,7 @@ def read_recovery(obj: object) -> PartitionRecovery:
         scope=scope,
         designated=designated,
         ranking_name=spec.ranking_ref.name if spec.ranking_ref else None,
+        attestations=tuple(each.read() for each in sorted(spec.attestations or (), key=attrgetter("broker"))),
         suspend=bool(spec.suspend),
         abort=bool(spec.abort),
         status=envelope.status or {},

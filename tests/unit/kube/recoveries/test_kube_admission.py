@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, RECORDS_POLICY, Admission
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, ATTESTATIONS_POLICY, RECORDS_POLICY, Admission
 from kafka_recovery.kube.resources.kinds import Meta
 from unit.kube.our_objects import OurObjects, policy_in_force
 
@@ -164,3 +164,30 @@ async def test_the_policy_of_approvals_is_none_of_journals(api: OurObjects) -> N
     assert found
     assert found.code == "AdmissionPolicyMissing"
     assert RECORDS_POLICY in found.message
+
+
+@pytest.mark.parametrize(
+    ("at", "against"),
+    [
+        ("2026-11-21T12:00:03Z", None),
+        ("2026-11-21T12:00:02Z", "PredatesAdmissionPolicy"),
+        ("2026-11-21T11:00:00Z", "PredatesAdmissionPolicy"),
+    ],
+)
+async def test_an_attestation_is_trusted_from_then_on_that_its_own_policy_is_there(
+    at: str, against: str | None
+) -> None:
+    api = OurObjects()
+    policy_in_force(api, ATTESTATIONS_POLICY, INSTALLED)
+
+    why = await Admission(cast(Any, api)).of_attestation(datetime.fromisoformat(at))
+
+    assert (why.code if why else None) == against
+
+
+async def test_that_of_approvals_is_none_for_attestations(api: OurObjects) -> None:
+    why = await Admission(cast(Any, api)).of_attestation(datetime.fromisoformat("2026-11-21T12:01:00Z"))
+
+    assert why
+    assert why.code == "AdmissionPolicyMissing"
+    assert f"{POLICY}/{ATTESTATIONS_POLICY} is not there" in why.message

@@ -133,7 +133,8 @@ def check_says(check: Check) -> Schema:
 
 def compared(node: Schema) -> Schema:
     """What of a schema the model says too: no words, no defaults; of the rules those about durations."""
-    left_out = {"description", "default", "format", "x-kubernetes-list-type", "x-kubernetes-validations"}
+    lists = {"x-kubernetes-list-type", "x-kubernetes-list-map-keys"}
+    left_out = {"description", "default", "format", *lists, "x-kubernetes-validations"}
     kept = {key: value for key, value in node.items() if key not in left_out}
     if "properties" in kept:
         kept["properties"] = {name: compared(child) for name, child in kept["properties"].items()}
