@@ -198,7 +198,6 @@ class TestApprovals:
         said = {
             **ATTESTATION,
             "broker": LAST,
-            "by": "testbed:administrator",
             "at": f"{now:%Y-%m-%dT%H:%M:%SZ}",
             "expires": f"{now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
         }

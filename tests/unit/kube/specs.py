@@ -38,10 +38,11 @@ RANKING: Spec = {
     "storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"},
     "image": "registry.example/kafka-recovery-fleet-job:0.1.0",
 }
+# By whoever creates objects in tests/apiserver: admission takes no other name.
 ATTESTATION: Spec = {
     "broker": 3,
     "witness": "disk-lost",
-    "by": "ann@example.com",
+    "by": "testbed:administrator",
     "reason": "INC-7: volume vol-3 was deleted",
     "at": "2026-01-31T09:30:00Z",
     "expires": "2026-01-31T10:30:00Z",
