@@ -331,7 +331,7 @@ def undo(
 @command
 def attest(
     name: Recovery,
-    broker: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="ID", help="The broker.")],
+    broker: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="ID", help="The broker whose disk it is.")],
     lost: Annotated[
         bool | None,
         typer.Option("--disk-lost/--withdraw", help="Its disk is lost for good; or take back what was attested."),
