@@ -24,7 +24,9 @@ from kafka_recovery.cluster.gathering import Gathering
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, Route
 from kafka_recovery.cluster.metadata import Partitions, PartitionState
+from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
+from kafka_recovery.cluster.metadata_log.unfenced import Alive
 from kafka_recovery.cluster.pulse import Pulse, Pulses
 from kafka_recovery.cluster.replica_logs import ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
@@ -121,6 +123,18 @@ class KafkaCluster:
         `deadline`: for any broker to say which cluster this is, if that is not known; none is waited for that is
         silent. Raises ClusterError if none does.
         """
+        image = await self._read_log(within, deadline)
+        return None if isinstance(image, Image) else image
+
+    async def unfenced(self, within: timedelta, deadline: timedelta) -> Alive | Reason | None:
+        """Who is not fenced by all that was committed when this was called; None: no controllers are named.
+
+        Raises ClusterError, as `read_metadata_log` does.
+        """
+        image = await self._read_log(within, deadline)
+        return image.alive() if isinstance(image, Image) else image
+
+    async def _read_log(self, within: timedelta, deadline: timedelta) -> Image | Reason | None:
         log = self._metadata_log
         if not isinstance(log, MetadataLog):
             return log
@@ -128,8 +142,7 @@ class KafkaCluster:
         if listing.cluster_id is None:
             await listing.views(deadline)
         assert listing.cluster_id is not None, "somebody has said it"
-        image = await log.caught_up(listing.cluster_id, within)
-        return image if isinstance(image, Reason) else None
+        return await log.caught_up(listing.cluster_id, within)
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None

@@ -276,8 +276,17 @@ def _history_in_words(history: PartitionHistory | None) -> str:
     told = [f"{earlier} earlier steps"] if earlier > 0 else []
     told += [f"{_listed(sorted(step.isr)) or 'none'} (needs {step.min_isr})" for step in history.steps[-_NEWEST:]]
     later = sorted({start.broker for start in history.starts if start.epoch > history.steps[0].since})
-    started = f"; started meanwhile: {_listed(later)}" if later else ""
+    started = f"; started meanwhile: {', '.join(_started(id, history) for id in later)}" if later else ""
     return f"ISR {' → '.join(told)}, as of metadata offset {history.as_of}{started}"
+
+
+def _started(broker: BrokerId, history: PartitionHistory) -> str:
+    """And where, if all of its processes since the history began are known to have been in one place."""
+    own = [start for start in history.starts if start.broker == broker]
+    places = {start.boot for start in own}
+    if None in places or len(places) > 1:
+        return str(broker)
+    return f"{broker} (all its processes since metadata offset {own[0].epoch} on boot {own[0].boot})"
 
 
 def _either_way(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:

@@ -31,6 +31,7 @@ class VolumeClaim:
     name: str
     phase: str | None
     made: datetime | None = None
+    uid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,15 @@ def test_the_history_that_a_class_stands_on_is_told() -> None:
         "ISR 1, 2, 3 (needs 2) → 1 and 2 (needs 2) → 1 (needs 2), as of metadata offset 1000; started meanwhile: 3"
     )
     assert explained(partition({1: None, 2: log(27), 3: log(15)})).history == ""
+
+
+def test_a_broker_whose_processes_were_all_in_one_place_is_told_since_when_that_is_known() -> None:
+    known = history(step(1, 2, 3), step(1, 2), step(1), intact=[1, 2])
+    there = replace(known, starts=tuple(replace(start, boot="monday in Pod pod-3") for start in known.starts))
+
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, history=there)).history
+
+    assert told.endswith("started meanwhile: 3 (all its processes since metadata offset 1 on boot monday in Pod pod-3)")
 
 
 def test_of_a_long_history_the_end_is_told() -> None:

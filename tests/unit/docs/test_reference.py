@@ -41,9 +41,9 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (
             *("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/metadata.py"),
             *("cluster/gathering.py", "cluster/metadata_log/reader.py", "cluster/membership.py"),
-            "kube/clusters/broker_pods.py",
         ),
     ),
+    ((Place.MEASUREMENT, Place.WATCHED_CLUSTER), ("kube/clusters/broker_pods.py",)),
     ((Place.CHANGE,), ("decision/attesting.py", "decision/recheck.py", "decision/sameness.py")),
     (
         (Place.FAILURE,),
@@ -57,7 +57,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/clusters/status.py", "kube/clusters/history.py", "kube/clusters/held.py"),
             *("kube/clusters/clusters.py", "kube/clusters/opening.py", "kube/watching/watch.py"),
             *("kube/clusters/credentials.py", "kube/clusters/same_kafka.py", "kube/clusters/strimzi.py"),
-            "kube/clusters/strimzi_objects.py",
+            *("kube/clusters/strimzi_objects.py", "kube/clusters/pod_witness.py"),
         ),
     ),
     ((Place.WAITING,), ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py")),

@@ -19,6 +19,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
     END_TRANSACTION,
+    OF_FENCING,
     ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -29,6 +30,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
+from kafka_recovery.cluster.metadata_log.unfenced import Alive, Unfenced
 from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset
@@ -95,6 +97,7 @@ class Image:
     doubt: str | None = None
     time: LogTime = field(default_factory=LogTime)
     minima: Minima = field(default_factory=Minima)
+    unfenced: Unfenced = field(default_factory=Unfenced)
     _names: dict[UUID, str] = field(default_factory=dict)
     _by_topic: dict[str, list[Key]] = field(default_factory=dict)
     _partitions: dict[Key, _Partition] = field(default_factory=dict)
@@ -159,6 +162,8 @@ class Image:
             for at, each in held:
                 self._replay(at, read(each)[1])
         elif record is None:
+            if key in OF_FENCING:
+                self.unfenced.lose()
             return
         elif self._held is not None:
             self._held.append((offset, value))
@@ -168,6 +173,7 @@ class Image:
             self._replay(offset, record)
 
     def _replay(self, offset: int, record: Any) -> None:
+        self.unfenced.replay(record)
         match record:
             case PartitionChangeRecord():
                 self._change(offset, record)
@@ -338,6 +344,10 @@ class Image:
         settled = self.time.settled()
         known = [offset for offset in (began, settled) if offset is not None]
         return max(known, default=0)
+
+    def alive(self) -> Alive | None:
+        """Who is not fenced; None: what was read is not to be relied on."""
+        return None if self.doubt else self.unfenced.told(MetadataOffset(self.upto - 1), self.epoch)
 
     def history(self, topic_id: UUID, index: int) -> PartitionHistory | None:
         """Every step of the partition since it was last in sync; None: it was not, in what was read, or is unknown."""

@@ -18,6 +18,10 @@ class RegisterBrokerRecord(ApiData, load_json=schemas):  # type: ignore[call-arg
     """A process of a broker; its epoch is this record's offset."""
 
 
+class UnregisterBrokerRecord(ApiData, load_json=schemas):  # type: ignore[call-arg]
+    """A broker was taken out of the cluster."""
+
+
 class TopicRecord(ApiData, load_json=schemas):  # type: ignore[call-arg]
     """A topic was created."""
 
@@ -68,15 +72,20 @@ READ: Mapping[int, Any] = {
 }
 """Records that a partition's history is made of."""
 
-LEFT_OUT = frozenset({1, 6, 7, 8, 10, 11, 14, 15, 17, 18, 19, 20, 21, 22, 26, 27, 29})
-"""Records that take no part in it, in any version: who is fenced, ACLs, quotas, credentials, tokens, producer ids,
-controllers, no-ops."""
+OF_FENCING: Mapping[int, Any] = {
+    kind.json["apiKey"]: kind for kind in (UnregisterBrokerRecord, BrokerRegistrationChangeRecord)
+}
+"""Records that tell who is alive. No history needs them: one that can't be read leaves only that unknown."""
+
+LEFT_OUT = frozenset({6, 7, 8, 10, 11, 14, 15, 18, 19, 20, 21, 22, 26, 27, 29})
+"""Records that take no part in it, in any version: ACLs, quotas, credentials, tokens, producer ids, controllers,
+no-ops. Those that fence (7, 8) no controller of these releases writes."""
 
 _FRAME_VERSION = 1
 
 
 def read(value: bytes) -> tuple[int, Any]:
-    """The record's key, and the record if it is one of `READ`.
+    """The record's key, and the record if it is one of `READ`, or one of `OF_FENCING` that can be read.
 
     Raises Unreadable for a record that may matter and is not known here, or not in this version, or not whole.
     """
@@ -85,9 +94,18 @@ def read(value: bytes) -> tuple[int, Any]:
     key, version = value[1], value[2]
     kind = READ.get(key)
     if kind is None:
+        if key in OF_FENCING:
+            return key, _if_readable(OF_FENCING[key], version, value)
         if key in LEFT_OUT or key in (BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION):
             return key, None
         raise Unreadable(f"a metadata record of the unknown kind {key}")
     if version > kind.valid_versions[1]:
         raise Unreadable(f"{kind.__name__} v{version}; up to v{kind.valid_versions[1]} can be read")
     return key, decode(kind, version, memoryview(value)[3:])
+
+
+def _if_readable(kind: Any, version: int, value: bytes) -> Any:
+    try:
+        return decode(kind, version, memoryview(value)[3:]) if version <= kind.valid_versions[1] else None
+    except Unreadable:
+        return None

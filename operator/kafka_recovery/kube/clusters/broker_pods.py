@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -13,12 +13,15 @@ from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import BrokerPod, NodeState
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters import pod_homes
 from kafka_recovery.kube.clusters import pod_objects as objects
+from kafka_recovery.kube.clusters.residences import Home
 from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CLUSTER_LABEL
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.resources.kinds import WatchedCluster
 
 PODS_UNKNOWN = "PodsUnknown"
+NODES_UNKNOWN = "NodesUnknown"
 
 DEADLINE = timedelta(seconds=2)
 """For one look, while an incident waits for it."""
@@ -58,6 +61,30 @@ class BrokerPods:
         theirs = (pod for pod in objects.pods_of(self.kafka, *found, of=absent) if pod.broker in absent)
         pods = await self.with_nodes(theirs)
         return replace(evidence, cluster=replace(evidence.cluster, pods=pods))
+
+    async def homes(self) -> Mapping[BrokerId, Home] | Reason:
+        """Where the processes of brokers live, as Pods say, and Nodes after them; a reason: it can't be seen.
+
+        Raises nothing of the API's.
+        """
+        found = await self._read()
+        if isinstance(found, Reason):
+            return found
+        lodgings = pod_homes.lodgings(self.kafka, *found)
+        names = sorted({each.node for each in lodgings.values()})
+        try:
+            async with asyncio.timeout(self.deadline.total_seconds()):
+                boots = dict(zip(names, await asyncio.gather(*map(self._boot, names)), strict=True))
+        except (ApiError, TimeoutError) as error:
+            return Reason(NODES_UNKNOWN, f"nodes can't be read: {_why(error, self.deadline, 'nodes')}")
+        return {id: each.at(boot) for id, each in lodgings.items() if (boot := boots[each.node]) is not None}
+
+    async def _boot(self, node: str) -> pod_homes.Boot | None:
+        """Raises ApiError, but for a node that is not there."""
+        try:
+            return pod_homes.boot_of(await self.api.get(f"/api/v1/nodes/{node}", deadline=self.deadline))
+        except (NotFound, ValueError):
+            return None
 
     async def _read(self) -> tuple[list[Object], list[Object] | None] | Reason:
         mine = f"{CLUSTER_LABEL}={self.kafka}"
@@ -110,7 +137,7 @@ def broker_pods(api: Api, cluster: WatchedCluster) -> BrokerPods | None:
     return BrokerPods(api, cluster.meta.namespace, cluster.strimzi.name) if cluster.strimzi else None
 
 
-def _why(error: Exception, deadline: timedelta) -> str:
+def _why(error: Exception, deadline: timedelta, allowed: str = "strimzi") -> str:
     if isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN:
-        return f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it"
+        return f"{error.message}; manifests/rbac/optional/{allowed}.yaml allows it"
     return error.reason if isinstance(error, ApiError) else f"no answer within {deadline.total_seconds():g} s"

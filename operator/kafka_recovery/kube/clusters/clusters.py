@@ -178,6 +178,7 @@ class Clusters:
                 cluster.incarnations,
                 cluster.history.problem,
                 altered,
+                cluster.restarts,
             ),
         )
         return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
@@ -289,7 +290,7 @@ class Clusters:
         with about(cluster=cluster.label):
             cluster.task = asyncio.create_task(watcher.run(), name=f"watcher {key[0]}/{key[1]}")
             if controllers is not None:
-                history.start(cluster.label)
+                cluster.follow(lambda: self.soon(key))
         cluster.task.add_done_callback(lambda task: self._watcher_ended(cluster, task))
         self._changed(key)
         return cluster

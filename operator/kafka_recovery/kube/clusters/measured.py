@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
+from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.recovery.ports import Cluster, Election
@@ -20,17 +21,24 @@ from kafka_recovery.recovery.ports import Cluster, Election
 class MeasuredCluster:
     """Port `Cluster`: how long looking takes, how many replicas stayed silent, and what was seen of a log before.
 
-    `pods`: where brokers run; None: nobody can know which Pods are theirs.
+    `pods`: where brokers run; None: nobody can know which Pods are theirs. `witness`: where their processes lived.
     """
 
     def __init__(
-        self, cluster: Cluster, metrics: Metrics, label: str, last_seen: LastSeen, pods: BrokerPods | None = None
+        self,
+        cluster: Cluster,
+        metrics: Metrics,
+        label: str,
+        last_seen: LastSeen,
+        pods: BrokerPods | None = None,
+        witness: PodWitness | None = None,
     ) -> None:
         self._cluster = cluster
         self._metrics = metrics
         self._label = label
         self._last_seen = last_seen
         self._pods = pods
+        self._witness = witness
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
@@ -48,7 +56,8 @@ class MeasuredCluster:
                 for replica in partition.replicas
             )
             self._metrics.evidence_missing(self._label, silent)
-        return self._last_seen.add_to(evidence)
+        evidence = self._last_seen.add_to(evidence)
+        return self._witness.add_to(evidence) if self._witness else evidence
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None

@@ -19,6 +19,7 @@ from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.measured import MeasuredCluster, MeasuredElection
+from kafka_recovery.kube.clusters.pod_witness import NO_PODS, PodWitness
 from kafka_recovery.kube.journal.facts import RecordsApi
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.orphans import orphaned
@@ -62,6 +63,8 @@ class OpenCluster:
     last_seen: LastSeen = field(default_factory=LastSeen)
     pods: BrokerPods | None = None
     """Where its brokers run; None: nobody can know which Pods are theirs."""
+    witness: PodWitness | None = None
+    """Where the processes of its brokers lived; None: nobody can know it."""
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
@@ -83,9 +86,21 @@ class OpenCluster:
         return "/".join(self.key)
 
     @property
+    def restarts(self) -> Reason | None:
+        """Why it is not known in which Pods its brokers are killed and started again, if so."""
+        return self.witness.problem if self.witness else NO_PODS
+
+    @property
     def measured(self) -> Cluster:
         """The cluster as engines and approvals look at it."""
-        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen, self.pods)
+        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen, self.pods, self.witness)
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Read the metadata log from now on, and see where brokers run. `changed`: told when that can't be seen."""
+        self.history.start(self.label)
+        if self.pods:
+            self.witness = PodWitness(self.kafka, self.pods, changed)
+            self.witness.start(self.label)
 
     def finalizer(self, api: RecordsApi) -> OrderFinalizer:
         """Ours on the WatchedCluster, for a run that begins."""
@@ -198,6 +213,8 @@ class OpenCluster:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
         await self.history.stop()
+        if self.witness:
+            await self.witness.stop()
         await self.last_seen.stop()
         await self.kafka.__aexit__(None, None, None)
 

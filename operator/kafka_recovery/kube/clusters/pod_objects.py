@@ -40,7 +40,7 @@ def pods_of(
     Pods may say that they are the same broker: each has its entry, and nobody can tell which one is right.
     """
     known = None if claims is None else _by_broker(kafka, claims)
-    found = [_pod(id, pod, known) for pod in map(_mapping, pods) if (id := _broker(kafka, pod)) is not None]
+    found = [_pod(id, pod, known) for pod in map(mapping, pods) if (id := _broker(kafka, pod)) is not None]
     told = {each.broker for each in found}
     others = {*(known or ()), *of} - told
     found += [BrokerPod(id, claims=None if known is None else known.get(id, ())) for id in others]
@@ -49,20 +49,20 @@ def pods_of(
 
 def node_state(node: object) -> NodeState:
     """Whether a Node is Ready, as the node controller says. An object without that condition has not said it yet."""
-    status = condition(_mapping(node), "Ready").get("status")
+    status = condition(mapping(node), "Ready").get("status")
     return NodeState.READY if status == "True" else NodeState.NOT_READY
 
 
 def _broker(kafka: str, pod: Object) -> BrokerId | None:
     """Strimzi names Pods `<kafka>-<pool>-<node id>` and labels those of brokers (KafkaPool, Labels; seen in 1.2)."""
-    is_broker = _mapping(_mapping(pod.get("metadata")).get("labels")).get(BROKER_LABEL) == "true"
+    is_broker = mapping(mapping(pod.get("metadata")).get("labels")).get(BROKER_LABEL) == "true"
     return _numbered(rf"{re.escape(kafka)}-.+-([0-9]{{1,9}})", _name(pod)) if is_broker else None
 
 
 def _by_broker(kafka: str, claims: Iterable[object]) -> dict[BrokerId, tuple[VolumeClaim, ...]]:
     """Strimzi names claims `data[-<volume>]-<Pod>` (PersistentVolumeClaimUtils)."""
     found: dict[BrokerId, list[VolumeClaim]] = {}
-    for claim in map(_mapping, claims):
+    for claim in map(mapping, claims):
         id = _numbered(rf"data(?:-[0-9]{{1,9}})?-{re.escape(kafka)}-.+-([0-9]{{1,9}})", _name(claim))
         if id is not None:
             found.setdefault(id, []).append(_claim(claim))
@@ -70,8 +70,9 @@ def _by_broker(kafka: str, claims: Iterable[object]) -> dict[BrokerId, tuple[Vol
 
 
 def _claim(claim: Object) -> VolumeClaim:
-    made = _mapping(claim.get("metadata")).get("creationTimestamp")
-    return VolumeClaim(_name(claim), _word(_mapping(claim.get("status")).get("phase")) or "Pending", instant(made))
+    meta = mapping(claim.get("metadata"))
+    phase = _word(mapping(claim.get("status")).get("phase")) or "Pending"
+    return VolumeClaim(_name(claim), phase, instant(meta.get("creationTimestamp")), text(meta.get("uid")) or None)
 
 
 def _claim_name(claim: VolumeClaim) -> str:
@@ -79,9 +80,9 @@ def _claim_name(claim: VolumeClaim) -> str:
 
 
 def _pod(id: BrokerId, pod: Object, known: Mapping[BrokerId, tuple[VolumeClaim, ...]] | None) -> BrokerPod:
-    meta, spec, status = (_mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
+    meta, spec, status = (mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
     reason, message = _hindrance(pod)
-    container = next(iter(_broker_containers(status)), {})
+    container = next(iter(broker_containers(status)), {})
     ready = condition(pod, "Ready")
     return BrokerPod(
         broker=id,
@@ -104,7 +105,7 @@ def _claims_of(spec: Object, its: Sequence[VolumeClaim] | None) -> tuple[VolumeC
     """Those that the broker has, and those that its Pod wants and that are not there."""
     if its is None:
         return None
-    wanted = (text(_mapping(each.get("persistentVolumeClaim")).get("claimName")) for each in _parts(spec, "volumes"))
+    wanted = (text(mapping(each.get("persistentVolumeClaim")).get("claimName")) for each in _parts(spec, "volumes"))
     there = {each.name for each in its}
     missing = sorted({name for name in wanted if name and name not in there})[:_MOST_CLAIMS]
     return (*its, *(VolumeClaim(name, None) for name in missing))
@@ -112,14 +113,14 @@ def _claims_of(spec: Object, its: Sequence[VolumeClaim] | None) -> tuple[VolumeC
 
 def _hindrance(pod: Object) -> tuple[str, str]:
     """Why it does not run: Kubernetes' word, and its sentence."""
-    meta, status = _mapping(pod.get("metadata")), _mapping(pod.get("status"))
+    meta, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     if meta.get("deletionTimestamp"):
         return _TERMINATING
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return _word(scheduled.get("reason")) or "Unschedulable", _message(scheduled)
-    for container in (*_parts(status, "initContainerStatuses"), *_broker_containers(status)):
-        waiting = _mapping(_mapping(container.get("state")).get("waiting"))
+    for container in (*_parts(status, "initContainerStatuses"), *broker_containers(status)):
+        waiting = mapping(mapping(container.get("state")).get("waiting"))
         if (word := _word(waiting.get("reason"))) and word not in _ON_THEIR_WAY:
             return word, _message(waiting)
     return _word(status.get("reason")), _message(status)
@@ -127,19 +128,20 @@ def _hindrance(pod: Object) -> tuple[str, str]:
 
 def _end(container: Object) -> ContainerEnd | None:
     for state in ("state", "lastState"):
-        if ended := _mapping(_mapping(container.get(state)).get("terminated")):
+        if ended := mapping(mapping(container.get(state)).get("terminated")):
             code, at = _count(ended.get("exitCode")), instant(ended.get("finishedAt"))
             return ContainerEnd(_word(ended.get("reason")) or "Error", code, at)
     return None
 
 
-def _broker_containers(status: Object) -> list[Object]:
+def broker_containers(status: Object) -> list[Object]:
+    """Those that the broker runs in: one, or none."""
     return [each for each in _parts(status, "containerStatuses") if each.get("name") == _CONTAINER]
 
 
 def condition(obj: Object, kind: str) -> Object:
     """The condition of this type; empty: it has none."""
-    conditions = _parts(_mapping(obj.get("status")), "conditions")
+    conditions = _parts(mapping(obj.get("status")), "conditions")
     return next((each for each in conditions if each.get("type") == kind), {})
 
 
@@ -176,7 +178,7 @@ def _numbered(pattern: str, name: str) -> BrokerId | None:
 
 
 def _name(obj: Object) -> str:
-    return text(_mapping(obj.get("metadata")).get("name"))
+    return text(mapping(obj.get("metadata")).get("name"))
 
 
 def _volume(volume: Object) -> str:
@@ -185,8 +187,9 @@ def _volume(volume: Object) -> str:
 
 def _parts(where: Object, field: str) -> Iterator[Object]:
     listed = where.get(field)
-    yield from (map(_mapping, listed) if isinstance(listed, list) else ())
+    yield from (map(mapping, listed) if isinstance(listed, list) else ())
 
 
-def _mapping(value: object) -> Object:
+def mapping(value: object) -> Object:
+    """What has fields; empty for anything else."""
     return value if isinstance(value, Mapping) else {}

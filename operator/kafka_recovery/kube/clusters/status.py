@@ -15,6 +15,7 @@ from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
 from kafka_recovery.kube.clusters.held import NONE_ALTERED, UNKNOWN
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
+from kafka_recovery.kube.clusters.pod_witness import NO_PODS
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
 from kafka_recovery.kube.watching.room import NO_ROOM
 from kafka_recovery.kube.watching.waits import WAITS
@@ -61,11 +62,12 @@ def watched(
     incarnations: Mapping[int, int] = MappingProxyType({}),
     history: Reason | None = NO_CONTROLLERS,
     altered: Reason = NONE_ALTERED,
+    restarts: Reason | None = NO_PODS,
 ) -> dict[str, Any]:
     """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
 
     `incarnations`: how often each broker had come back before it was watched by this process. `history`: why no ISR
-    history is known, if so.
+    history is known, if so; `restarts`: why of brokers that are killed and started again nothing is known, if so.
     """
     ready = doubled or _ready(view, policy)
     status: dict[str, Any] = {
@@ -73,7 +75,9 @@ def watched(
         "observedGeneration": generation,
         **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
         "openRecoveries": recoveries,
-        "conditions": _conditions(ready, _healthy(view), _isolation(view), history, altered, generation, old, now),
+        "conditions": _conditions(
+            ready, _healthy(view), _isolation(view), history, altered, generation, old, now, restarts
+        ),
     }
     if view.scanned_at is not None:
         status["offlinePartitions"] = len(view.offline)
@@ -156,11 +160,12 @@ def _conditions(
     generation: int,
     old: Mapping[str, Any],
     now: datetime,
+    restarts: Reason | None = NO_PODS,
 ) -> Sequence[Mapping[str, Any]]:
     ready = unready or Reason("Watching", "it is looked at several times a second")
     health = sick or Reason("AllLed", "every partition has a leader")
     view = isolated or Reason("ViewTrusted", "what is seen can be relied on")
-    proofs = history or Reason("MetadataLogRead", "plans say which elections are proven to lose nothing")
+    proofs = history or Reason("MetadataLogRead", f"{_PROVEN}; {_of_restarts(restarts)}")
     how = _standing(unready, generation, old, now)
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
@@ -173,6 +178,16 @@ def _conditions(
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
+
+
+_PROVEN = "plans say which elections are proven to lose nothing"
+
+
+def _of_restarts(unseen: Reason | None) -> str:
+    """What a broker counts as that was killed and started again."""
+    if unseen is None:
+        return "a broker that was killed is intact if it was seen to start again in its Pod, on the same boot"
+    return f"a broker that was killed is not proven to be intact without ELR ({unseen.code}: {unseen.message})"
 
 
 def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], now: datetime) -> Standing:
