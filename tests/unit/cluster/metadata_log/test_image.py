@@ -270,6 +270,29 @@ def test_only_what_a_topic_itself_asks_for_is_in_force_at_its_leader_for_sure(
     assert minima(log) == [expected]
 
 
+def kept_by_the_controllers_file() -> Written:
+    """Only files say a minimum: 2 in the controllers', so they keep B and C; A acknowledged alone by 1 of its own."""
+    log = created(minimum=None)
+    log.add(feature(elr=1))
+    log.add(changed(isr=[A], eligible_leader_replicas=[B, C]))
+    log.add(changed(isr=[], eligible_leader_replicas=[A, B, C], leader=NO_LEADER))
+    return log
+
+
+def test_whom_the_controllers_keep_by_what_stands_in_their_own_files_is_no_member() -> None:
+    history = told(kept_by_the_controllers_file())
+
+    assert history.steps[-1].elr == (A, B, C)
+    assert replay_elr(history.steps) == {A}
+
+
+def test_nor_may_it_lead_without_the_history_counting_as_unclean() -> None:
+    log = kept_by_the_controllers_file()
+    log.add(changed(isr=[B], eligible_leader_replicas=[A, C], leader=B))
+
+    assert began_uncleanly(told(log))
+
+
 def test_a_topic_made_anew_has_nothing_of_the_old_ones() -> None:
     log = fell_behind()
     log.add(record("RemoveTopic", 0, Values(topic_id=ORDERS)))
