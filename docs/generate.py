@@ -203,7 +203,8 @@ def _conditions() -> Iterator[str]:
 
 
 def _events() -> Iterator[str]:
-    yield "Written by the controller `kafka-recovery-operator`. Their reason is one of [those below](#reasons).\n"
+    by = "Written by `kafka-recovery-operator`, those of FleetRankings by `kafka-recovery-operator-fleet`."
+    yield f"{by} Their reason is one of [those below](#reasons).\n"
     yield _table(("action", "of", "when"), ((f"`{action}`", kind, when) for action, kind, when in EVENTS))
 
 

@@ -14,7 +14,7 @@ import yaml
 from kubernetes.client import CoreV1Api
 
 from apiserver.fleet import Fleet
-from apiserver.forked import launched
+from apiserver.forked import fleet_launched, launched
 from apiserver.incidents import Start, policy
 from apiserver.outages import Outages
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
@@ -153,17 +153,19 @@ def shown(operator: OperatorProcess) -> Iterator[OperatorProcess]:
 
 
 @pytest.fixture
-def fleet(
-    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, account: Path, start: Start, tmp_path: Path
-) -> Fleet:
-    """The operator has the rights that we ship, and no other."""
+def fleet(control_plane: ControlPlane, namespace: str, kubectl: Kubectl, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet operator with an account of its own, which has the rights that we ship, and no other."""
     rights = (MANIFESTS / "rbac" / "optional" / "fleet.yaml").read_text()
     given = re.sub(r"\bnamespace: kafka-recovery\b", f"namespace: {namespace}", rights)
     kubectl.apply(*yaml.safe_load_all(given), policy())
-    for folder in ("evidence", "results"):
+    who = control_plane.service_account(namespace, "kafka-recovery-operator-fleet")
+    for folder in ("evidence", "results", "fleet-operator"):
         (tmp_path / folder).mkdir()
-    start(f"--fleet-results=file://{tmp_path}/results")
-    return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
+    options = "--lease-duration=6", f"--fleet-results=file://{tmp_path}/results"
+    with shown(
+        OperatorProcess(who, namespace, tmp_path / "fleet-operator", *options, launch=fleet_launched)
+    ) as process:
+        yield Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()), process)
 
 
 def served(kubectl: Kubectl, kind: str) -> bool:

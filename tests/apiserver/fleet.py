@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kubernetes.client import CoreV1Api
 
-from kafka_recovery.fleet.manifest import NAME, written
+from kafka_recovery.fleet.manifest import NAME, Output, written
 from kafka_recovery.kube.fleet.pods import DRIVER_CONTAINER
 from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.fleet.runs import Active, remembered
 from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
+from unit.fleet.rankings import Ranked, parquet
 from unit.kube.fleet.asked import manifest
+
+CHOSEN = Ranked("orders", 0, [3])
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A namespace with an operator, a policy, and a folder for results that both see."""
+    """A namespace with a fleet operator, a policy, and a folder for results that both see."""
 
     kubectl: Kubectl
     namespace: str
     results: Path
     core: CoreV1Api
+    process: OperatorProcess
 
     def ask(self, name: str, **spec: Any) -> None:
         """Somebody creates a FleetRanking."""
@@ -82,8 +88,11 @@ class Fleet:
         return self.kubectl.api.has(kind, name)
 
     def write_result(self, name: str) -> None:
-        """What the job would write last."""
+        """What the job would write: whom it chose for a partition of cluster one, and the manifest last."""
         asked, attempt = read_ranking(self.kubectl.api.get("frank", name)), self.active(name)
         folder = Path(attempt.result.removeprefix("file://"))
-        folder.mkdir(parents=True)
-        (folder / NAME).write_bytes(written(manifest(asked, attempt)))
+        (folder / "ranking").mkdir(parents=True)
+        file, raw = "ranking/part-0.parquet", parquet([CHOSEN])
+        (folder / file).write_bytes(raw)
+        outputs = (Output(file, 1, hashlib.sha256(raw).hexdigest()),)
+        (folder / NAME).write_bytes(written(manifest(asked, attempt, outputs=outputs)))

@@ -20,6 +20,7 @@ from apiserver import candidate as waiting_for_a_lease
 from kafka_recovery.cli import kubectl
 from kafka_recovery.cli.kubectl import access
 from kafka_recovery.kube import __main__ as program
+from kafka_recovery.kube import fleet_main as fleet_program
 from kafka_recovery.kube import operator as kube_operator
 from kafka_recovery.kube.operator import Settings
 from kafka_recovery.recovery.timing import Timing
@@ -30,7 +31,7 @@ QUARANTINE = 8.0
 """Seconds; long enough to be seen."""
 _QUARANTINE = "TESTS_QUARANTINE"
 
-PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands")
+PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands", "kafka_recovery.kube.fleet_operator")
 """One server for all tests of a session."""
 
 
@@ -49,6 +50,17 @@ def operator() -> None:
     timing = Timing(quarantine=timedelta(seconds=float(os.environ.pop(_QUARANTINE))))
     vars(kube_operator)["Settings"] = partial(Settings, timing=timing)
     program.main()
+
+
+def fleet_launched(options: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Forked:
+    """How a fleet operator is started."""
+    return PROGRAMS.start(f"{__name__}:fleet_operator", options, log, environment)
+
+
+def fleet_operator() -> None:
+    """The fleet operator's own `main`."""
+    _find_the_kubeconfig()
+    fleet_program.main()
 
 
 def plugin() -> None:

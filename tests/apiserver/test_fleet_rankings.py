@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from apiserver.conftest import served
-from apiserver.fleet import Fleet
+from apiserver.fleet import CHOSEN, Fleet
+from kafka_recovery.domain.election import Ranked as Chosen
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.kube.fleet.leaders import unpacked
 from kafka_recovery_spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -134,7 +137,19 @@ def test_a_question_is_answered_through_apache(
     fleet.ask("nightly", adapter="Apache")
     fleet.write_result("nightly")
     with apache.ApacheOperator(control_plane.client(), fleet.namespace):
-        fleet.until("nightly", "Succeeded", "10 partitions of 2 clusters")
+        status = fleet.until("nightly", "Succeeded", "10 partitions of 2 clusters")
+
+    leaders = {TopicPartition(CHOSEN.topic, CHOSEN.partition): Chosen(BrokerId(3), LeaderEpoch(CHOSEN.leader_epoch))}
+    assert unpacked(status["runs"][0]["leaders"], "nightly") == {"one": leaders, "two": {}}
+
+
+def test_a_fleet_operator_that_is_told_to_end_gives_its_lease_back(fleet: Fleet) -> None:
+    """The next one goes on at once, from what stands in status."""
+    fleet.process.says("FleetRankings are looked for in")
+    assert fleet.process.stop() == 0
+
+    lease = fleet.kubectl.api.get("lease", "kafka-recovery-operator-fleet")
+    assert not lease["spec"].get("holderIdentity")
 
 
 def test_released_after_a_failure_is_a_failure(

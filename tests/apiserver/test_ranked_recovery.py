@@ -43,6 +43,7 @@ def test_what_spark_ranked_is_elected(
     made: Outages, kafka: RealKafka, apache_definition: None, control_plane: ControlPlane, fleet: Fleet, start: Start
 ) -> None:
     check_java()
+    start()
     made.lose(better=True, orders=3)
     made.thaw(BETTER)
     rules = policy(approval="ManualApprove", patience="10m")

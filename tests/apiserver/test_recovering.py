@@ -68,7 +68,7 @@ def test_an_incident_opens_by_itself_and_is_recovered_without_a_person_as_its_me
     assert "finalizers" not in ended["metadata"]
     assert 'kafka_recovery_phase_seconds_count{phase="verify"} 4.0' in told
     assert re.search(r"kafka_recovery_decision_seconds_count [1-9]", told)
-    assert "kafka_recovery_lease_held 1.0" in told
+    assert 'kafka_recovery_lease_held{program="operator"} 1.0' in told
 
 
 def test_a_plan_waits_for_a_person_who_is_told_what_to_type_and_is_carried_out_when_they_approve(

@@ -297,7 +297,7 @@ def test_every_object_is_one_that_the_api_server_knows(
 
     assert len(known) >= 15
     assert [each for each in known if not kubectl.api.dry_run(each)] == []
-    (deployment,) = [each for each in known if each["kind"] == "Deployment"]
+    deployment = next(each for each in known if each["kind"] == "Deployment")
     deployment["spec"]["template"]["spec"]["securityContext"]["runAsRoot"] = True
     assert not kubectl.api.dry_run(deployment)
 

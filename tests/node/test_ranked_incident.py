@@ -149,9 +149,12 @@ def test_what_spark_ranked_on_a_real_node_is_elected(
     kafka: RealKafka, storage: Path, spark: None, kubectl: Kubectl, install: Install
 ) -> None:
     install(
-        fleet={"enabled": True, "resultsPrefixes": [f"file://{PLACE}/results"]},
-        extraVolumes=[VOLUME],
-        extraVolumeMounts=[MOUNT],
+        fleet={
+            "enabled": True,
+            "resultsPrefixes": [f"file://{PLACE}/results"],
+            "extraVolumes": [VOLUME],
+            "extraVolumeMounts": [MOUNT],
+        },
     )
     rules = policy(approval="ManualApprove", candidateOrder="LongestLog", patience="10m")
     kubectl.apply(rules, incidents.watched_cluster(kafka))

@@ -81,9 +81,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $rules = append $rules . -}}
 {{- end -}}
 {{- end -}}
-{{- range $part := list "strimzi" "fleet" -}}
+{{- range $part, $role := dict "fleet" "rankings" "strimzi" "strimzi" -}}
 {{- if (index $.Values $part).enabled -}}
-{{- $more := dict "root" $ "file" (printf "rbac/optional/%s.yaml" $part) "name" (printf "kafka-recovery-operator-%s" $part) -}}
+{{- $more := dict "root" $ "file" (printf "rbac/optional/%s.yaml" $part) "name" (printf "kafka-recovery-operator-%s" $role) -}}
 {{- $rules = concat $rules (include "kafka-recovery.rules" $more | fromJson).rules -}}
 {{- end -}}
 {{- end -}}
@@ -105,10 +105,44 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- toYaml $rules -}}
 {{- end -}}
 
+{{/* An .account of the .root release, as bindings name it. */}}
 {{- define "kafka-recovery.subject" -}}
 - kind: ServiceAccount
-  name: {{ include "kafka-recovery.account" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ .account }}
+  namespace: {{ .root.Release.Namespace }}
+{{- end -}}
+
+{{/* What the fleet operator's objects are called, its Lease too. */}}
+{{- define "kafka-recovery.fleetName" -}}
+{{ include "kafka-recovery.name" . }}-fleet
+{{- end -}}
+
+{{/* The account that it runs as. */}}
+{{- define "kafka-recovery.fleetAccount" -}}
+{{- .Values.fleet.serviceAccount.name | default (include "kafka-recovery.fleetName" .) -}}
+{{- end -}}
+
+{{/* Its Pods, which are none of the operator's that elects. */}}
+{{- define "kafka-recovery.fleetSelector" -}}
+app.kubernetes.io/name: {{ include "kafka-recovery.base" . }}-fleet
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* What it may do where it watches; at .home: hold its Lease. */}}
+{{- define "kafka-recovery.fleetRules" -}}
+{{- $root := .root -}}
+{{- $home := .home -}}
+{{- $rules := list -}}
+{{- $fleet := dict "root" $root "file" "rbac/optional/fleet.yaml" "name" "kafka-recovery-operator-fleet" -}}
+{{- range (include "kafka-recovery.rules" $fleet | fromJson).rules -}}
+{{- if eq $home (has "coordination.k8s.io" .apiGroups) -}}
+{{- if .resourceNames -}}
+{{- $_ := set . "resourceNames" (list (include "kafka-recovery.fleetName" $root)) -}}
+{{- end -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
 {{- end -}}
 
 {{- define "kafka-recovery.image" -}}
@@ -147,4 +181,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ dict $key . | toYaml }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* What runs, as JSON: what it is called, the labels of its Pods, their ports that others call, and what is said of it. */}}
+{{- define "kafka-recovery.parts" -}}
+{{- $ports := ternary (list "metrics" "alerts") (list "metrics") .Values.alertmanager.enabled -}}
+{{- $parts := list (dict "name" (include "kafka-recovery.name" .) "selector" (include "kafka-recovery.selector" .) "replicas" .Values.replicaCount "ports" $ports) -}}
+{{- if .Values.fleet.enabled -}}
+{{- $parts = append $parts (dict "name" (include "kafka-recovery.fleetName" .) "selector" (include "kafka-recovery.fleetSelector" .) "replicas" .Values.fleet.replicaCount "ports" (list "metrics")) -}}
+{{- end -}}
+{{- toJson (dict "parts" $parts) -}}
 {{- end -}}

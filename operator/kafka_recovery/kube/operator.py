@@ -19,8 +19,6 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.housekeeping import Housekeeping
 from kafka_recovery.kube.clusters.policies import Policies
-from kafka_recovery.kube.fleet.look_out import LookOut
-from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import say_less_of_watches
@@ -28,6 +26,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Reach
+from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
 from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
 
 _LOG = logging.getLogger(__name__)
-FAILED = 1
-"""Exit status of an operator that met an error of its own and could stop in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +49,9 @@ class Settings:
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
-    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `results`: below which
-    places it reads what fleets were answered. `timing`: of each wave, which no option changes: what Kafka may still do
-    with a request that it did not answer is no matter of taste.
+    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of
+    each wave, which no option changes: what Kafka may still do with a request that it did not answer is no matter of
+    taste.
     """
 
     namespaces: tuple[str, ...]
@@ -66,7 +63,6 @@ class Settings:
     workers: int = 8
     export: Export | None = None
     webhook: Webhook | None = None
-    results: Prefixes = NONE
     timing: Timing = field(default_factory=Timing)
 
 
@@ -160,12 +156,9 @@ class Operator:
             return read_house(api, settings.house, settings.authority)
 
         self._house = house = KnownHouse(read)
-        self._recoveries = Recoveries(
-            api, self._clusters, self._events, self._metrics, house, self._recovery_soon, settings.results
-        )
+        self._recoveries = Recoveries(api, self._clusters, self._events, self._metrics, house, self._recovery_soon)
         self._policies = Policies(api)
         self._housekeeping = Housekeeping(api, self._clusters, self._events, house)
-        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces, settings.results)
         if settings.webhook:
             self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export
@@ -205,7 +198,6 @@ class Operator:
             ("heartbeat", self._heartbeat()),
             ("house", self._house.keep_up()),
             ("housekeeping", self._housekeeping.run()),
-            ("fleet", self._fleet.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
             *([("webhook", self._webhook.run())] if self._webhook else []),
         ):
@@ -225,7 +217,7 @@ class Operator:
         await self._recoveries.stop()  # first of all: until then any of them may begin a wave
         grace = timedelta(seconds=2)
         queues = self._policy_queue, self._cluster_queue, self._recovery_queue
-        left = [key for queue in (*queues, self._fleet) for key in await queue.stop(grace)]
+        left = [key for queue in queues for key in await queue.stop(grace)]
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -15,6 +15,7 @@ from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cli.kubectl import commands as plugin
 from kafka_recovery.kube import __main__ as operator
+from kafka_recovery.kube import fleet_main as fleet_operator
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -29,6 +30,7 @@ PROGRAMS: dict[str, Any] = {
     "kubectl kafka-recovery": typer.main.get_command(plugin.app),
     "kafka-unclean-recovery": typer.main.get_command(unclean_recovery.app),
     "kafka-recovery-operator": typer.main.get_command(operator.app),
+    "kafka-recovery-fleet-operator": typer.main.get_command(fleet_operator.app),
 }
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 CONTINUED = re.compile(r" *\\\n *")

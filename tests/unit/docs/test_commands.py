@@ -35,7 +35,7 @@ def test_what_does_not_exist_would_be_found(words: str, said: str) -> None:
 
 def test_every_program_is_shown_somewhere() -> None:
     assert {" ".join(each.words[: 1 + (each.words[0] == "kubectl")]) for each in SHOWN} >= {
-        *("kafka-recovery", "kubectl kafka-recovery", "kafka-recovery-operator"),
+        *("kafka-recovery", "kubectl kafka-recovery", "kafka-recovery-operator", "kafka-recovery-fleet-operator"),
     }
 
 

@@ -13,7 +13,6 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
@@ -131,7 +130,6 @@ class Office:
             self.metrics,
             KnownHouse(self._house),
             self.queue.add,
-            Prefixes.of([world.directory.as_uri()]),
         )
         self.task: asyncio.Task[None] | None = None
         policy_in_force(api, APPROVALS_POLICY)

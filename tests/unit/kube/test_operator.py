@@ -18,8 +18,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import __main__ as process
 from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.operator import FAILED, Operator, Settings
-from kafka_recovery.kube.process import lease, session
+from kafka_recovery.kube.operator import Operator, Settings
+from kafka_recovery.kube.process import lease, session, starting
+from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from unit.kube.our_objects import SILENT
 
@@ -112,6 +113,14 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
             ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=/nowhere/token"],
             "/nowhere/token can't be read: No such file or directory",
         ),
+        (
+            ["--operator-namespace=a", "--liveness=nonsense", "--evidence=s3://bucket/evidence"],
+            "--evidence: s3: what elects leaders speaks to no object store. Name a folder of a mounted volume, or have",
+        ),
+        (
+            ["--operator-namespace=a", "--liveness=nonsense", "--evidence=sftp://host/evidence"],
+            "--evidence: sftp: what elects leaders",
+        ),
     ],
 )
 def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
@@ -119,7 +128,7 @@ def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
 ) -> None:
     nowhere = client.Configuration(host="http://127.0.0.1:1")
     nowhere.retries = False
-    monkeypatch.setattr(process, "set_up", lambda form, level: None)
+    monkeypatch.setattr(starting, "set_up", lambda form, level: None)
     monkeypatch.setattr(lease, "found_configuration", lambda: nowhere)
 
     ended = CliRunner().invoke(process.app, ["--metrics-port=0", *options])
@@ -148,18 +157,6 @@ class Stopped:
         await asyncio.Event().wait()
 
 
-class NoFleet:
-    """Nobody asks anything of a fleet."""
-
-    async def stop(self, grace: timedelta) -> list[tuple[str, str]]:
-        """At once."""
-        return []
-
-    async def run(self) -> None:
-        """Until it is cancelled."""
-        await asyncio.Event().wait()
-
-
 class Busy(Stopped):
     """One whose look takes a while."""
 
@@ -177,7 +174,7 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
 
     def wire(api: Api) -> None:
         parts = {"_clusters": Stopped(), "_recoveries": Busy(), "_policies": Stopped(), "_events": Stopped()}
-        vars(operator).update(parts, _housekeeping=Stopped(), _fleet=NoFleet(), _house=KnownHouse(silent))
+        vars(operator).update(parts, _housekeeping=Stopped(), _house=KnownHouse(silent))
 
     async def silent() -> House:
         raise SILENT

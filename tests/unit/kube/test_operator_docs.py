@@ -8,13 +8,22 @@ import typer.main
 
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.kube.__main__ import app
+from kafka_recovery.kube.fleet_main import app as fleet_app
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 from unit.kube.recoveries.standings import INCIDENTS
 
 DOCS = (Path(__file__).parents[3] / "docs" / "reference" / "operator.md").read_text()
 
 METRICS = sorted(each.name for each in Metrics().registry.collect() if each.name.startswith(PREFIX))
-OPTIONS = sorted(word for each in typer.main.get_command(app).params for word in each.opts if word != "--help")
+OPTIONS = sorted(
+    {
+        word
+        for program in (app, fleet_app)
+        for each in typer.main.get_command(program).params
+        for word in each.opts
+        if word != "--help"
+    }
+)
 REASONS = sorted({known.reason.code for known, _ in INCIDENTS.values()} - {"NoCandidate"})  # one of the decision rules'
 
 

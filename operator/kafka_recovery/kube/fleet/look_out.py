@@ -1,7 +1,7 @@
-"""FleetRankings found and worked on, apart from all that recovers partitions: what goes wrong here stays here.
+"""FleetRankings found and worked on.
 
 They are listed now and then instead of watched. A run takes minutes, so nobody misses the seconds; and where their
-definition or the operator's right to them is missing, they are just not looked after, which is said once.
+definition or our right to them is missing, they are just not looked after, which is said once.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ class LookOut:
         self._api = api
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
-        self._results = StoredResults(prefixes)
-        self._rankings = Rankings(api, events, metrics, self._results, prefixes)
+        self._rankings = Rankings(api, events, metrics, StoredResults(prefixes), prefixes)
         self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, expected=_cause)
         self._stamps: dict[Key, tuple[object, ...]] = {}
         self._troubles: dict[str | None, str] = {}
@@ -60,9 +59,11 @@ class LookOut:
 
     async def stop(self, grace: timedelta) -> list[Key]:
         """Begin nothing more; returns what could not be brought to an end within the grace."""
-        left = await self._queue.stop(grace)
-        self._results.close()
-        return left
+        return await self._queue.stop(grace)
+
+    def tell(self, metrics: Metrics) -> None:
+        """How much there is to do now."""
+        metrics.queued("rankings", self._queue.depth, self._queue.longest_look)
 
     async def _look_out(self) -> None:
         while True:
@@ -72,7 +73,7 @@ class LookOut:
                     self._tell(namespace, "")
                 except ApiError as error:
                     self._tell(namespace, _trouble(error))
-                except Exception:  # noqa: BLE001 - a defect here must not end the process that recovers partitions
+                except Exception:  # noqa: BLE001 - a defect in one list must not end the process
                     _LOG.exception("listing FleetRankings met an internal error")
             in_vain = all(self._troubles.values())
             await asyncio.sleep((self._every * (RARELY if in_vain else 1)).total_seconds())
@@ -111,7 +112,7 @@ def _trouble(error: ApiError) -> str:
     if isinstance(error, NotServed):
         return "their definition is not there (crds/fleetrankings.yaml)"
     if error.status == HTTPStatus.FORBIDDEN:
-        return f"the operator lacks a right (manifests/rbac/optional/fleet.yaml): {error.message}"
+        return f"the fleet operator lacks a right (manifests/rbac/optional/fleet.yaml): {error.message}"
     return f"{error.status} {error.reason}"
 
 

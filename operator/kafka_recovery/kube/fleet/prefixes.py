@@ -1,4 +1,4 @@
-"""Below which places the operator reads fleets' results: it does so with its own rights, so its own options say.
+"""Below which places the fleet operator reads results: it does so with its own rights, so its own options say.
 
 Whoever writes a FleetRanking names a place; how its store is reached (an endpoint, a region) stands behind the question
 mark of the operator's option, never in the resource.
@@ -41,8 +41,8 @@ class Prefixes:
                 return place._replace(query=folder.query).geturl()
         return Reason(
             "StorageNotAllowed",
-            f"{_shown(place)} lies below none of the folders in which the operator reads results: name one with its "
-            "option --fleet-results (in the chart fleet.resultsPrefixes)",
+            f"{_shown(place)} lies below none of the folders in which the fleet operator reads results: name one with "
+            "its option --fleet-results (in the chart fleet.resultsPrefixes)",
         )
 
     def known(self, url: str) -> str:

@@ -22,7 +22,7 @@ from kafka_recovery.kube.fleet.ports import NotOurs, PreviousObjectsTerminating,
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
-from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
+from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, kept, remembered
 from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
@@ -104,7 +104,7 @@ class Rankings:
         except ApiError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            right = "the operator lacks a right here, see manifests/rbac/optional/fleet.yaml"
+            right = "the fleet operator lacks a right here, see manifests/rbac/optional/fleet.yaml"
             reason = Reason("Forbidden", f"{right}: {error.message}")
         except InvalidDocument:
             await self._note(case)  # with what is wrong with the schedule
@@ -194,7 +194,7 @@ class Rankings:
 
     async def _finish(self, case: Case, step: steps.Finish) -> timedelta:
         run, found = step.run, step.found
-        runs = (run, *case.memory.runs)[: case.ranking.keep]
+        runs = kept((run, *case.memory.runs), case.ranking.keep)
         memory = replace(case.memory, active=None, runs=runs)
         if found:
             memory = replace(memory, summary=summary_of(run, found.manifest.summary))

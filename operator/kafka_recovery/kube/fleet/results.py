@@ -1,8 +1,8 @@
-"""Port `Results` over file systems: what runs have written. Only here does the operator touch a fleet's storage."""
+"""Port `Results` over file systems: what runs have written. Only here is a fleet's storage touched."""
 
 from __future__ import annotations
 
-import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
@@ -12,19 +12,24 @@ from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.apart import Apart
+from kafka_recovery.kube.fleet.fields import Task
+from kafka_recovery.kube.fleet.leaders import TooManyLeaders, packed
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
 
 if TYPE_CHECKING:
-    from kafka_recovery.fleet.choices import Choices
+    from kafka_recovery.fleet.storage import Storage
 
 PATIENCE = timedelta(seconds=30)
 """For one look at a storage."""
 
+LONG_PATIENCE = timedelta(minutes=2)
+"""For all that a run wrote."""
+
 MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "ResultUnreadable"
 
-LONG_PATIENCE = timedelta(minutes=2)
-"""For all files of a ranking."""
+RANK = Task.RANK.lower()
+"""What a manifest calls the task that chooses leaders."""
 
 _UNANSWERED = "the storage did not answer in time"
 
@@ -38,7 +43,7 @@ class Results(Protocol):
         """Why no result could be read there, before anything is run; None: the place can be looked into."""
 
     async def read(self, url: str, expected: Expected) -> Result:
-        """The manifest in a run's folder, if it is whole and the answer to what was asked."""
+        """The manifest in a run's folder, if it is whole and the answer to what was asked, and the leaders it chose."""
 
 
 class StoredResults:
@@ -50,7 +55,6 @@ class StoredResults:
     def __init__(self, prefixes: Prefixes = NONE) -> None:
         self._prefixes = prefixes
         self._apart = Apart()
-        self._reading: dict[tuple[str, str], asyncio.Task[Choices | Reason]] = {}
 
     async def trouble(self, url: str) -> Reason | None:
         """See the port."""
@@ -70,32 +74,9 @@ class StoredResults:
         if isinstance(place, Reason):
             return NoResult(Reason(UNREADABLE, place.message), may_pass=True)
         try:
-            return await self._apart.call(place, lambda: _result(place, expected), PATIENCE)
+            return await self._apart.call(place, lambda: _result(place, expected), LONG_PATIENCE)
         except TimeoutError:
             return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
-
-    async def choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
-        """What a run of task rank chose; or why that can't be used. Read once for all recoveries that ask at a time."""
-        place = self._prefixes.addressed(url)
-        if isinstance(place, Reason):
-            return Reason(UNREADABLE, place.message)
-        reading = self._reading.get((url, checksum))
-        if reading is None or (reading.done() and _is_unread(reading)):
-            self._reading.clear()  # one is kept: an incident has one ranking
-            reading = asyncio.create_task(self._read_choices(place, expected, checksum), name="reading a ranking")
-            self._reading[url, checksum] = reading
-        return await asyncio.shield(reading)
-
-    async def _read_choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
-        try:
-            return await self._apart.call(url, lambda: _choices(url, expected, checksum), LONG_PATIENCE)
-        except TimeoutError:
-            return Reason(UNREADABLE, _UNANSWERED)
-
-    def close(self) -> None:
-        """What hangs in a storage is not waited for."""
-        for reading in self._reading.values():
-            reading.cancel()
 
 
 def _trouble(url: str) -> Reason | None:
@@ -105,7 +86,7 @@ def _trouble(url: str) -> Reason | None:
     try:
         Storage.at(url).listed("")
     except StorageUnavailable as unavailable:
-        return Reason("StorageUnavailable", f"the operator itself can't look into {unavailable}")
+        return Reason("StorageUnavailable", f"the fleet operator itself can't look into {unavailable}")
     except InvalidDocument as invalid:
         return Reason("InvalidStorage", str(invalid))
     return None
@@ -124,32 +105,26 @@ def _result(url: str, expected: Expected) -> Result:
         return NoResult(Reason(INVALID, str(invalid)))
     except StorageUnavailable as unavailable:
         return NoResult(Reason(UNREADABLE, str(unavailable)), may_pass=True)
-    return understood(raw, name, expected)
+    found = understood(raw, name, expected)
+    return _with_leaders(place, found) if isinstance(found, Found) and expected.task == RANK else found
 
 
-def _is_unread(reading: asyncio.Task[Choices | Reason]) -> bool:
-    """Whether it ended without choices: what failed once, for whatever reason, is tried again."""
-    return reading.cancelled() or reading.exception() is not None or isinstance(reading.result(), Reason)
-
-
-def _choices(url: str, expected: Expected, checksum: str) -> Choices | Reason:
-    if find_spec("pyarrow") is None:
-        return NO_PYARROW
+def _with_leaders(place: Storage, found: Found) -> Result:
+    """The same, with the leaders that were chosen. Files are read only where there is anybody to be chosen for."""
     from kafka_recovery.fleet.choices import choices
-    from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
+    from kafka_recovery.fleet.storage import StorageUnavailable, TooLarge
 
-    found = _result(url, expected)
-    if isinstance(found, NoResult):
-        return found.reason
-    if found.checksum != checksum:
-        return Reason(INVALID, "its manifest is another one than when the run ended")
+    numbers = found.manifest.summary
     try:
-        chosen = choices(Storage.at(url), found.manifest)
-    except (InvalidDocument, TooLarge) as invalid:
-        return Reason(INVALID, str(invalid))
+        chosen = choices(place, found.manifest) if numbers.lossless + numbers.bounded + numbers.unknown else {}
+        asked = (each.cluster_id for each in found.manifest.evidence)
+        return replace(found, leaders=packed({id: chosen.get(id, {}) for id in asked}))
+    except InvalidDocument as invalid:
+        return NoResult(Reason(INVALID, str(invalid)))
+    except (TooLarge, TooManyLeaders) as large:
+        return replace(found, no_leaders=f"no recovery can name it: {large}")
     except StorageUnavailable as unavailable:
-        return Reason(UNREADABLE, str(unavailable))
-    return {each.cluster_id: chosen.get(each.cluster_id, {}) for each in found.manifest.evidence}
+        return NoResult(Reason(UNREADABLE, str(unavailable)), may_pass=True)
 
 
 def understood(raw: bytes, name: str, expected: Expected) -> Result:

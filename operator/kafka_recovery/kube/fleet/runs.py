@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.leaders import LONGEST
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 
 MOST_RUNS = 20
@@ -56,7 +58,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run. `attempts` 0: none could be submitted. `checksum`: of its manifest, if it succeeded."""
+    """A finished run. `attempts` 0: none could be submitted. `checksum`: of its manifest, if it succeeded.
+
+    `leaders`: those that it chose, as `leaders.packed` writes them; None: its task chooses none, or they were too many.
+    """
 
     name: str
     application: str
@@ -69,6 +74,7 @@ class Run:
     policy_digest: str
     result: str
     checksum: str | None = None
+    leaders: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,16 @@ class Memory:
     runs: tuple[Run, ...] = ()
     last_due: datetime | None = None
     summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def kept(runs: Iterable[Run], limit: int) -> tuple[Run, ...]:
+    """The newest ones. Where the leaders of all are too long for a status, the older runs go without."""
+    left, found = LONGEST, list[Run]()
+    for run in islice(runs, limit):
+        fits = len(run.leaders or "") <= left
+        left = left - len(run.leaders or "") if fits else 0
+        found.append(run if fits else replace(run, leaders=None))
+    return tuple(found)
 
 
 class Unreadable(Exception):
@@ -184,6 +200,7 @@ def _run(said: Mapping[str, Any]) -> Run:
         policy_digest=said["policyDigest"],
         result=said["result"],
         checksum=said.get("checksum"),
+        leaders=said.get("leaders"),
     )
 
 
@@ -201,4 +218,5 @@ def _said_of_run(run: Run) -> dict[str, Any]:
         "policyDigest": run.policy_digest,
         "result": run.result,
     }
-    return said | ({"checksum": run.checksum} if run.checksum else {})
+    known = {"checksum": run.checksum, "leaders": run.leaders}
+    return said | {name: value for name, value in known.items() if value}

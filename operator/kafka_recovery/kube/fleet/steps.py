@@ -40,10 +40,12 @@ AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A manifest that is whole, and its checksum."""
+    """A manifest that is whole, and its checksum. `leaders`: those that the run chose, packed, or why not."""
 
     manifest: Manifest
     checksum: str
+    leaders: str | None = None
+    no_leaders: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +227,9 @@ def _succeeded(ranking: FleetRanking, active: Active, result: Result | None, lat
     if isinstance(result, Found):
         numbers = result.manifest.summary
         message = f"{numbers.partitions} partitions of {numbers.clusters} clusters"
+        message += f"; {result.no_leaders}" if result.no_leaders else ""
         run = _over(active, RunOutcome.SUCCEEDED, Reason("Succeeded", message), now)
-        return Finish(replace(run, checksum=result.checksum), result)
+        return Finish(replace(run, checksum=result.checksum, leaders=result.leaders), result)
     if result.may_pass and not late:
         return Look(replace(active, message=str(result.reason)), after=LOOK_AT_RESULT)
     return failed(ranking, active, result.reason, now)

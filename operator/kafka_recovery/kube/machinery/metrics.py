@@ -47,6 +47,9 @@ NO_LOSS_CLASS = "None"
 
 _DISTRIBUTION = "kafka-recovery-operator"
 
+OPERATOR, FLEET = "operator", "fleet"
+"""The label `program`: what elects leaders, and what has fleets ranked."""
+
 
 class Step(StrEnum):
     """What a recovery spends its time on."""
@@ -81,18 +84,19 @@ class Heard(StrEnum):
 class Metrics:
     """All metrics of a process, in a registry of their own. Safe to use from any thread.
 
-    `now`: the wall clock, UTC.
+    `program`: which one of ours it is. `now`: the wall clock, UTC.
     """
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, program: str = OPERATOR, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         # A second series for each one here, which nobody asks for.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._now = now
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
         build = Info("build", "Which release this is.", namespace=PREFIX, registry=self.registry)
-        build.info({"version": version(_DISTRIBUTION)})
-        self._lease_held = self._gauge("lease_held", "1 while this process holds the Lease and may act, else 0.")
+        build.info({"version": version(_DISTRIBUTION), "program": program})
+        held = self._gauge("lease_held", "1 while this process holds its Lease and may act, else 0.", "program")
+        self._lease_held = held.labels(program)
         self._webhook = Counter(
             "webhook_requests",
             "Requests to the Alertmanager webhook.",

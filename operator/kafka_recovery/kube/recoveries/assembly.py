@@ -12,7 +12,6 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -44,7 +43,6 @@ class Assembly:
     metrics: Metrics
     house: KnownHouse
     told: Told
-    results: StoredResults
     objects: Objects
     holders: Callable[[Key], Mapping[TopicPartition, str]]
     soon: Callable[[Key, timedelta], None]
@@ -97,7 +95,7 @@ class Assembly:
             history=lambda: cluster.history.problem,
         )
 
-        ranked = RankedLeaders(self.api, self.results, recovery, scope, leaders, progress)
+        ranked = RankedLeaders(self.api, recovery, scope, leaders, progress)
 
         def held_elsewhere() -> Mapping[TopicPartition, str]:
             holders = self.holders(cluster.key)

@@ -1,11 +1,15 @@
-"""Leaders that a FleetRanking chose, for a recovery that names one: each is designated, and passes the same guards."""
+"""Leaders that a FleetRanking chose, for a recovery that names one: each is designated, and passes the same guards.
+
+They stand in the FleetRanking's status, which only the fleet operator may write. No storage is read here.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kafka_recovery.decision.planner import open_to_ranking
 from kafka_recovery.domain.election import Ranked
@@ -13,10 +17,10 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.fleet.manifest import Expected
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.kube.fleet.fields import Task
+from kafka_recovery.kube.fleet.leaders import unpacked
 from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.fleet.runs import Run, Unreadable, remembered
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, NotServed, Object
@@ -25,12 +29,9 @@ from kafka_recovery.kube.recoveries.status import RankedBy
 from kafka_recovery.kube.resources.kinds import RANKINGS, PartitionRecovery
 from kafka_recovery.kube.resources.objects import SOON
 
-if TYPE_CHECKING:
-    from kafka_recovery.fleet.choices import Choices
-
 _WAY_OUT = "; or make a recovery without rankingRef"
 
-_MAY_PASS = frozenset({"RankingNotReady", "RankingUnreadable", "ResultUnreadable"})
+_MAY_PASS = frozenset({"RankingNotReady", "RankingUnreadable"})
 """What waiting may mend; the rest wants a person."""
 
 
@@ -39,14 +40,6 @@ class Rankings(Protocol):
 
     async def get(self, path: str, *, deadline: timedelta) -> Object:
         """An object."""
-        ...
-
-
-class ReadsChoices(Protocol):
-    """Where runs of FleetRankings write to."""
-
-    async def choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
-        """What a run chose, if its results are whole and the answer to what was asked."""
         ...
 
 
@@ -61,14 +54,12 @@ class RankedLeaders:
     def __init__(
         self,
         api: Rankings,
-        results: ReadsChoices,
         recovery: PartitionRecovery,
         scope: Collection[TopicPartition],
         ranked: dict[TopicPartition, Ranked],
         progress: Progress,
     ) -> None:
         self._api = api
-        self._results = results
         self._ranking = recovery.ranking_name
         self._namespace = recovery.meta.namespace
         self._cluster_id = recovery.cluster_id
@@ -117,11 +108,10 @@ class RankedLeaders:
 
     async def _take(self, run: Run, ranking: str) -> None:
         """Read what the run chose. Raises _Unusable."""
-        folder = run.result.partition("?")[0].rstrip("/").rpartition("/")[2]
-        expected = Expected(Task.RANK.lower(), folder, run.policy_digest)
-        found = await self._results.choices(run.result, expected, run.checksum or "")
-        if isinstance(found, Reason):
-            raise _Unusable(found.code, f"run {run.name} of FleetRanking {ranking}: {found.message}")
+        try:
+            found = await asyncio.to_thread(unpacked, run.leaders or "", f"run {run.name} of FleetRanking {ranking}")
+        except InvalidDocument as invalid:
+            raise _Unusable("RankingInvalid", str(invalid)) from None
         if self._cluster_id not in found:
             said = f"run {run.name} of FleetRanking {ranking} had no evidence of cluster {self._cluster_id}"
             raise _Unusable("RankingWithoutCluster", f"{said}{_WAY_OUT}")
@@ -147,9 +137,13 @@ class RankedLeaders:
             raise _Unusable("RankingUnreadable", f"{right if forbidden else ''}{error}") from None
         if ranking.task is not Task.RANK:
             raise _Unusable("RankingOfOtherTask", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
-        good = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
+        well = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
+        good = [run for run in well if run.leaders]
         taken = self._progress.ranked
         kept = [run for run in good if taken and run.name == taken.run]
+        if well and not good:
+            said = f"run {well[0].name} of FleetRanking {name} holds no leaders: {well[0].reason.message}"
+            raise _Unusable("RankingWithoutLeaders", f"{said}{_WAY_OUT}")
         if not good:
             raise _Unusable("RankingNotReady", f"no run of FleetRanking {name} has succeeded yet")
         return (kept or good)[0]

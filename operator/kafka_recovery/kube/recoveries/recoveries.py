@@ -14,8 +14,6 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
-from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
@@ -92,7 +90,6 @@ class Recoveries:
         metrics: Metrics,
         house: KnownHouse,
         soon: Callable[[Key, timedelta], None],
-        results: Prefixes = NONE,
     ) -> None:
         self._api = api
         self._house = house
@@ -109,10 +106,7 @@ class Recoveries:
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
-        self._results = StoredResults(results)
-        self._assembly = Assembly(
-            api, clusters, metrics, house, self._told, self._results, self._objects, self._holders, soon
-        )
+        self._assembly = Assembly(api, clusters, metrics, house, self._told, self._objects, self._holders, soon)
         self._untaken: dict[Key, _Untaken] = {}
         self._waiting = Waiting(soon)
 
@@ -320,7 +314,6 @@ class Recoveries:
             for task in late:
                 task.cancel()
         await asyncio.gather(self._scopes.stop(), *runs, return_exceptions=True)
-        self._results.close()
 
     def _is_current(self, open_: _Open) -> bool:
         """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""

@@ -19,6 +19,7 @@ from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cli.kubectl import commands as plugin
 from kafka_recovery.cli.kubectl.completion import suggestions
 from kafka_recovery.kube import __main__ as operator
+from kafka_recovery.kube import fleet_main as fleet_operator
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
@@ -27,12 +28,14 @@ APPS = {
     "kubectl kafka-recovery": plugin.app,
     "kafka-unclean-recovery": unclean_recovery.app,
     "kafka-recovery-operator": operator.app,
+    "kafka-recovery-fleet-operator": fleet_operator.app,
 }
 ENTRIES = {
     "kafka-recovery": "kafka_recovery.cli.main",
     "kubectl kafka-recovery": "kafka_recovery.cli.kubectl",
     "kafka-unclean-recovery": "kafka_recovery.cli.kip_1275.unclean_recovery",
     "kafka-recovery-operator": "kafka_recovery.kube.__main__",
+    "kafka-recovery-fleet-operator": "kafka_recovery.kube.fleet_main",
 }
 HEAVY = ("aiohttp", "kopf", "kubernetes", "matplotlib", "pyarrow", "pyspark", "rich")
 FIRST_PERSON = re.compile(r"\b(we|us|our|ours|ourselves)\b", re.IGNORECASE)

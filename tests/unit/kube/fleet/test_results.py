@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from kafka_recovery.fleet.choices import Choices
-from kafka_recovery.fleet.manifest import LARGEST, Expected, checksum, written
+from kafka_recovery.domain.election import Ranked as Chosen
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.fleet.manifest import LARGEST, Expected, Summary, checksum, written
 from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.kube.fleet import leaders as leaders_module
 from kafka_recovery.kube.fleet import results as results_module
+from kafka_recovery.kube.fleet.leaders import packed, unpacked
 from kafka_recovery.kube.fleet.naming import below
 from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.fleet.steps import Found, NoResult
 from unit.fleet.object_store import serving
+from unit.fleet.rankings import POLICY_DIGEST, RUN, Ranked, parquet, run_in
 from unit.kube.fleet.asked import active, manifest, ranking
 
 ASKED = ranking()
-ANSWER = manifest(ASKED, active(ASKED))
+NOBODY = Summary(clusters=2, partitions=10, lossless=0, bounded=0, unknown=0, none=0)
+ANSWER = manifest(ASKED, active(ASKED), summary=NOBODY)
 EXPECTED = Expected("rank", ANSWER.run, ANSWER.policy_digest)
+RANKED = Expected("rank", RUN, POLICY_DIGEST)
 
 
 @pytest.fixture
@@ -39,7 +47,8 @@ async def test_a_whole_manifest_is_found(tmp_path: Path, url: str) -> None:
     raw = written(ANSWER)
     (tmp_path / "manifest.json").write_bytes(raw)
 
-    assert await reading(url).read(url, EXPECTED) == Found(ANSWER, checksum(raw))
+    nobody = packed({"one": {}, "two": {}})
+    assert await reading(url).read(url, EXPECTED) == Found(ANSWER, checksum(raw), leaders=nobody)
 
 
 async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) -> None:
@@ -113,12 +122,11 @@ async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(
 
 async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=20))
+    monkeypatch.setattr(results_module, "LONG_PATIENCE", timedelta(milliseconds=20))
     monkeypatch.setattr(results_module, "_result", lambda url, expected: over.wait(5))
     stored = reading(url)
     found = await stored.read(url, EXPECTED)
     over.set()
-    stored.close()
 
     assert isinstance(found, NoResult)
     assert found.may_pass
@@ -140,20 +148,55 @@ async def test_a_storage_that_hangs_for_ever_takes_nothing_from_another(
     assert alive is None
 
 
-async def test_a_ranking_that_could_not_be_read_for_a_defect_of_ours_is_read_again(
-    url: str, monkeypatch: pytest.MonkeyPatch
+# Leaders
+
+
+async def test_the_leaders_that_a_ranking_chose_are_read_with_it(tmp_path: Path) -> None:
+    place, _ = run_in(tmp_path, [Ranked("orders", 0, [3]), Ranked("orders", 1, [], verdict="Refuse")])
+    found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
+
+    assert isinstance(found, Found)
+    leaders = {TopicPartition("orders", 0): Chosen(BrokerId(3), LeaderEpoch(5))}
+    assert unpacked(found.leaders or "", "run") == {"one": leaders}
+
+
+async def test_where_everything_had_a_leader_no_file_is_read(tmp_path: Path) -> None:
+    """A nightly ranking of a fleet that is well costs no more than its manifest."""
+    well = Summary(clusters=1, partitions=10, lossless=0, bounded=0, unknown=0, none=0)
+    place, _ = run_in(tmp_path, [Ranked("orders", 0, [3])], summary=well)
+    shutil.rmtree(place / "ranking")
+    found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
+
+    assert isinstance(found, Found)
+    assert unpacked(found.leaders or "", "run") == {"one": {}}
+
+
+async def test_a_file_that_is_not_the_manifest_s_makes_the_result_invalid(tmp_path: Path) -> None:
+    place, _ = run_in(tmp_path, [Ranked("orders", 0, [3])])
+    (place / "ranking" / "part-0.parquet").write_bytes(parquet([Ranked("orders", 0, [2])]))
+    found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
+
+    assert isinstance(found, NoResult)
+    assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
+    assert "its SHA-256 is another one" in found.reason.message
+
+
+async def test_more_leaders_than_a_status_holds_make_no_worse_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[Choices | Exception] = [KeyError("ours"), {"one": {}}]
+    """The report can be made of it all the same."""
+    monkeypatch.setattr(leaders_module, "LONGEST", 10)
+    place, _ = run_in(tmp_path, [Ranked("orders", 0, [3])])
+    found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
 
-    def read(*asked: object) -> Choices:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    assert isinstance(found, Found)
+    assert found.leaders is None
+    assert found.no_leaders.startswith("no recovery can name it: it chose 1 leaders, more than")
 
-    monkeypatch.setattr(results_module, "_choices", read)
-    results = reading(url)
-    with pytest.raises(KeyError):
-        await results.choices(url, EXPECTED, "ab" * 32)
 
-    assert [await results.choices(url, EXPECTED, "ab" * 32) for _ in range(3)] == [{"one": {}}] * 3, "read once"
+async def test_a_readiness_names_no_leaders(tmp_path: Path, url: str) -> None:
+    (tmp_path / "manifest.json").write_bytes(written(replace(ANSWER, task="readiness")))
+    found = await reading(url).read(url, replace(EXPECTED, task="readiness"))
+
+    assert isinstance(found, Found)
+    assert (found.leaders, found.no_leaders) == (None, "")

@@ -9,7 +9,8 @@ import pytest
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.fleet.dialect import Adapter
-from kafka_recovery.kube.fleet.runs import Memory, Run, State, Unreadable, as_status, remembered
+from kafka_recovery.kube.fleet.leaders import LONGEST
+from kafka_recovery.kube.fleet.runs import Memory, Run, State, Unreadable, as_status, kept, remembered
 from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import NOON, active, after, ranking
 
@@ -35,11 +36,22 @@ ENDING = Reason("DeadlineExceeded", "late")
     [
         Memory(),
         Memory(ACTIVE, (RUN, replace(RUN, checksum=None)), NOON, {"partitions": 3}),
+        Memory(None, (replace(RUN, leaders="H4sI"), RUN), NOON),
         Memory(replace(ACTIVE, ending=ENDING, ending_at=NOON, message="late")),
     ],
 )
 def test_what_is_written_is_remembered(memory: Memory) -> None:
     assert remembered(as_status(memory)) == memory
+
+
+def test_of_runs_whose_leaders_are_too_long_together_the_older_ones_go_without() -> None:
+    """A recovery takes those of the newest; a status that the API server does not take would hold up all runs."""
+    half = "x" * (LONGEST // 2)
+    runs = [replace(RUN, leaders=half), RUN, *(replace(RUN, leaders=half + end) for end in ("", "x")), RUN]
+    short = replace(RUN, leaders="x")
+
+    assert [run.leaders for run in kept([*runs, short], 9)] == [half, None, half, None, None, None]
+    assert len(kept([short] * 9, 3)) == 3
 
 
 def test_messages_fit_the_schema() -> None:

@@ -255,6 +255,22 @@ def test_a_whole_manifest_is_success() -> None:
     assert (done.run.checksum, done.run.ended_at, done.found) == (answer.checksum, after(minutes=2), answer)
 
 
+def test_the_leaders_that_a_run_chose_stand_in_it_or_why_not() -> None:
+    answer = found(ONCE, running())
+    ended = [
+        step(ONCE, running(), Seen(Phase.SUCCEEDED), told)
+        for told in (
+            replace(answer, leaders="H4sI"),
+            replace(answer, no_leaders="no recovery can name it: too many"),
+        )
+    ]
+
+    assert [(each.run.leaders, each.run.reason.message) for each in ended if isinstance(each, Finish)] == [
+        ("H4sI", "10 partitions of 2 clusters"),
+        (None, "10 partitions of 2 clusters; no recovery can name it: too many"),
+    ]
+
+
 def test_a_success_is_read_even_if_nobody_looked_for_long() -> None:
     assert (
         run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), found(ONCE, running()), days=1))[0] is RunOutcome.SUCCEEDED

@@ -16,7 +16,7 @@ from kafka_recovery.kube.fleet.results import INVALID, MISSING, UNREADABLE
 from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR
 from kafka_recovery.kube.fleet.steps import Failure
-from kafka_recovery.kube.resources.kinds import RANKINGS
+from kafka_recovery.kube.resources.kinds import GROUP, RANKINGS
 from unit.kube.fleet.asked import ranking
 from unit.kube.specs import stored
 
@@ -40,15 +40,20 @@ def test_examples_are_taken(file: Path) -> None:
     assert read_ranking(stored(RANKINGS, example["spec"])).task in ("Rank", "Readiness")
 
 
-def test_the_role_allows_what_is_done_and_no_secret() -> None:
-    role, *_ = documents(MANIFEST)
-    granted = {
+def granted_to(role: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb that a Role of ours allows."""
+    (found,) = (each for each in documents(MANIFEST) if (each["kind"], each["metadata"]["name"]) == ("Role", role))
+    return {
         (group, resource, verb)
-        for rule in role["rules"]
+        for rule in found["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def test_the_role_allows_what_is_done_and_no_secret() -> None:
+    granted = granted_to("kafka-recovery-operator-fleet")
     for dialect in DIALECTS.values():
         group = dialect.api.partition("/")[0]
         assert {verb for at, resource, verb in granted if (at, resource) == (group, PLURAL)} == {
@@ -61,7 +66,18 @@ def test_the_role_allows_what_is_done_and_no_secret() -> None:
 def test_the_default_account_is_the_one_that_has_the_drivers_rights() -> None:
     accounts = [each["metadata"]["name"] for each in documents(MANIFEST) if each["kind"] == "ServiceAccount"]
 
-    assert accounts == [ranking().service_account]
+    assert accounts == ["kafka-recovery-operator-fleet", ranking().service_account]
+
+
+def test_what_reads_object_stores_may_open_no_recovery_and_what_elects_only_read_what_was_ranked() -> None:
+    kinds = {
+        (resource, verb) for group, resource, verb in granted_to("kafka-recovery-operator-fleet") if group == GROUP
+    }
+    assert kinds == {
+        *(("fleetrankings", "get"), ("fleetrankings", "list"), ("fleetrankings/status", "patch")),
+        ("recoverypolicies", "get"),
+    }
+    assert granted_to("kafka-recovery-operator-rankings") == {(GROUP, "fleetrankings", "get")}
 
 
 def test_each_word_is_explained() -> None:

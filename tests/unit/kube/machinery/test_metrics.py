@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.request
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_recovery.fleet.outcome import RunOutcome
-from kafka_recovery.kube.machinery.metrics import Heard, Metrics, Step
+from kafka_recovery.kube.machinery.metrics import FLEET, Heard, Metrics, Step
 from kafka_recovery.kube.machinery.work_queue import Depth
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -32,7 +33,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def metrics(clock: Clock) -> Metrics:
-    return Metrics(clock)
+    return Metrics(now=clock)
 
 
 def shown(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -193,11 +194,22 @@ def test_a_step_that_fails_took_its_time_as_well(metrics: Metrics) -> None:
 
 
 def test_who_holds_the_lease_is_shown(metrics: Metrics) -> None:
-    assert shown(metrics, "lease_held") == 0
+    assert shown(metrics, "lease_held", program="operator") == 0
     metrics.leading(True)
-    assert shown(metrics, "lease_held") == 1
+    assert shown(metrics, "lease_held", program="operator") == 1
     metrics.leading(False)
-    assert shown(metrics, "lease_held") == 0
+    assert shown(metrics, "lease_held", program="operator") == 0
+
+
+def test_the_fleet_operator_is_not_taken_for_the_one_that_elects() -> None:
+    """Or the alerts that nobody recovers would be silent as long as fleets are ranked."""
+    metrics = Metrics(FLEET)
+    metrics.leading(True)
+
+    assert shown(metrics, "lease_held", program="fleet") == 1
+    assert shown(metrics, "lease_held", program="operator") is None
+    (build,) = re.findall("kafka_recovery_build_info{(.*)} 1.0", metrics.exposition().decode())
+    assert 'program="fleet"' in build
 
 
 def test_names_follow_prometheus_conventions(metrics: Metrics) -> None:
@@ -215,7 +227,7 @@ def test_two_in_one_process_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
     one.leading(True)
 
-    assert shown(other, "lease_held") == 0
+    assert shown(other, "lease_held", program="operator") == 0
 
 
 def test_the_operator_s_own_work_is_told(metrics: Metrics) -> None:
@@ -235,4 +247,4 @@ def test_they_are_served(metrics: Metrics) -> None:
 
     for host in ("127.0.0.1", "[::1]"):
         with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=5) as answer:
-            assert b"kafka_recovery_lease_held 0.0" in answer.read()
+            assert b'kafka_recovery_lease_held{program="operator"} 0.0' in answer.read()

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.election import Ranked as Chosen
+from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.policy import CandidateOrder, Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
-from kafka_recovery.kube.fleet.prefixes import Prefixes
-from kafka_recovery.kube.fleet.results import StoredResults
+from kafka_recovery.kube.fleet.leaders import packed
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, NotServed, Object
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, may_pass, who_named
 from kafka_recovery.kube.recoveries.status import RankedBy
 from kafka_recovery.kube.resources.kinds import RANKINGS, PartitionRecovery, read_recovery
 from unit.decision.incident import evidence, history, log, partition, policy, step
-from unit.fleet.rankings import Ranked, run_in
 from unit.kube.fleet.asked import run_of
 from unit.kube.our_objects import inhabited
 from unit.kube.specs import RANKING, stored
@@ -39,17 +36,17 @@ TOLD = {"run": "nightly-1", "checksum": "cd" * 32, "leaders": 2}
 COPIES = {1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5, (0, 0), (3, 2))}
 PROVEN = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
 """Broker 3 left the ISR last, and its copy is intact."""
-ROWS = [Ranked("orders", 0, [3], leader_epoch=5), Ranked("payments", 0, [2], leader_epoch=8)]
+CHOSEN = {ORDERS: Ranked(BrokerId(3), LeaderEpoch(5)), PAYMENTS: Ranked(BrokerId(2), LeaderEpoch(8))}
+CHECKSUM = "ab" * 32
 
 
 @dataclass
 class World:
-    """A FleetRanking as the API server has it, its results, and what is offline."""
+    """A FleetRanking as the API server has it, and what is offline."""
 
-    folder: Path
     recovery: PartitionRecovery
     answer: Object | ApiError
-    ranked: dict[TopicPartition, Chosen] = field(default_factory=dict)
+    ranked: dict[TopicPartition, Ranked] = field(default_factory=dict)
     progress: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(ranked=None))
     asked: int = 0
 
@@ -63,8 +60,7 @@ class World:
     def process(self) -> RankedLeaders:
         """As a process that has just started makes it."""
         scope = (ORDERS, PAYMENTS)
-        results = StoredResults(Prefixes.of([self.folder.as_uri()]))
-        return RankedLeaders(self, results, self.recovery, scope, self.ranked, cast(Progress, self.progress))
+        return RankedLeaders(self, self.recovery, scope, self.ranked, cast(Progress, self.progress))
 
     async def why_not(self, policy: Policy = POLICY) -> str | None:
         """The code of why no leaders can be named."""
@@ -77,20 +73,22 @@ def nightly(*runs: Mapping[str, Any], **spec: Any) -> Object:
     return stored(RANKINGS, RANKING | spec) | {"status": {"runs": list(runs)}}
 
 
+def good(name: str = "nightly-1", leaders: Mapping[TopicPartition, Ranked] = CHOSEN, **fields: Any) -> dict[str, Any]:
+    """A run that succeeded and chose these leaders of cluster one."""
+    given = {"policyDigest": DIGEST, "leaders": packed({"one": leaders})}
+    return run_of("s3://fleet/results/nightly-1", CHECKSUM, name, **given | fields)
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    place, checksum = run_in(tmp_path, ROWS, policy_digest=DIGEST)
+def world() -> World:
     recovery = replace(read_recovery(inhabited().recovery()), ranking_name="nightly", cluster_id="one")
-    return World(place, recovery, nightly(run_of(place.as_uri(), checksum, policyDigest=DIGEST)))
+    return World(recovery, nightly(good()))
 
 
 async def test_what_was_chosen_is_known_with_the_outage_it_is_for(world: World) -> None:
     assert await world.why_not() is None
-    assert world.ranked == {
-        ORDERS: Chosen(BrokerId(3), LeaderEpoch(5)),
-        PAYMENTS: Chosen(BrokerId(2), LeaderEpoch(8)),
-    }
-    assert world.progress.ranked == RankedBy("nightly-1", checksum_of(world), 0), "no plan was made yet"
+    assert world.ranked == CHOSEN
+    assert world.progress.ranked == RankedBy("nightly-1", CHECKSUM, 0), "no plan was made yet"
 
 
 @pytest.mark.parametrize(
@@ -124,14 +122,13 @@ async def test_a_leader_that_a_person_named_is_not_the_ranking_s(world: World) -
 
 
 async def test_only_partitions_of_the_recovery_count(world: World) -> None:
-    place, checksum = run_in(world.folder / "more", [*ROWS, Ranked("another", 0, [1])], policy_digest=DIGEST)
-    world.answer = nightly(run_of(place.as_uri(), checksum, policyDigest=DIGEST))
+    world.answer = nightly(good(leaders={**CHOSEN, TopicPartition("another", 0): CHOSEN[ORDERS]}))
 
     assert await world.why_not() is None
     assert world.ranked.keys() == {ORDERS, PAYMENTS}
 
 
-async def test_results_are_read_once(world: World) -> None:
+async def test_leaders_are_read_once(world: World) -> None:
     leaders = world.process()
     await leaders.name_leaders(POLICY)
     world.answer = NotFound(404, "NotFound", "deleted meanwhile", "x")
@@ -151,21 +148,28 @@ async def test_a_recovery_without_ranking_asks_nobody(world: World) -> None:
 
 
 async def test_the_newest_run_that_succeeded_is_taken(world: World) -> None:
-    good = run_of(world.folder.as_uri(), checksum_of(world), policyDigest=DIGEST)
     failed = run_of("file:///nowhere", None, "nightly-3", outcome="Failed")
-    world.answer = nightly(failed, good, run_of("file:///nowhere", "ef" * 32, "nightly-0"))
+    world.answer = nightly(failed, good(), good("nightly-0", {}))
 
     assert await world.why_not() is None
     assert world.ranked
 
 
 async def test_the_run_of_an_earlier_process_is_kept_to(world: World) -> None:
-    good = run_of(world.folder.as_uri(), checksum_of(world), policyDigest=DIGEST)
-    world.answer = nightly(run_of("file:///nowhere", "ef" * 32, "nightly-2"), good)
+    world.answer = nightly(good("nightly-2"), good())
     world.recovery = replace(world.recovery, status={"ranking": TOLD})
 
     assert await world.why_not() is None
     assert world.progress.ranked.run == "nightly-1"
+
+
+async def test_a_run_that_holds_its_leaders_no_more_gives_way_to_the_newest_that_does(world: World) -> None:
+    """Where the leaders of all runs are too long for a status, the older ones go without."""
+    world.answer = nightly(good("nightly-2"), good(leaders={}) | {"leaders": None})
+    world.recovery = replace(world.recovery, status={"ranking": TOLD})
+
+    assert await world.why_not() is None
+    assert world.progress.ranked.run == "nightly-2"
 
 
 async def test_the_run_that_an_earlier_process_took_is_told_on_at_once(world: World) -> None:
@@ -176,9 +180,6 @@ async def test_the_run_that_an_earlier_process_took_is_told_on_at_once(world: Wo
 
 
 async def test_what_was_ranked_by_another_policy_is_not_used(world: World) -> None:
-    for file in (world.folder / "ranking").iterdir():
-        file.unlink()  # nor is it read: that may take long, and is tried again and again
-
     assert await world.why_not(OTHER_POLICY) == "RankingOfOtherPolicy"
     assert world.ranked == {}
 
@@ -205,7 +206,8 @@ async def test_a_later_run_by_the_policy_in_force_is_found(world: World) -> None
         (nightly(task="Readiness"), "RankingOfOtherTask"),
         (nightly(task="Guess"), "RankingInvalid"),
         (nightly({"name": "half a run"}), "RankingInvalid"),
-        (nightly(run_of("file:///nowhere/at/all", "ef" * 32, policyDigest=DIGEST)), "ResultUnreadable"),
+        (nightly(run_of("x", CHECKSUM, policyDigest=DIGEST)), "RankingWithoutLeaders"),
+        (nightly(good() | {"leaders": "no leaders"}), "RankingInvalid"),
     ],
 )
 async def test_a_ranking_that_cannot_be_used_says_why(world: World, answer: Object | ApiError, code: str) -> None:
@@ -215,23 +217,21 @@ async def test_a_ranking_that_cannot_be_used_says_why(world: World, answer: Obje
     assert world.ranked == {}
 
 
-async def test_a_manifest_that_was_written_anew_since_is_refused(world: World) -> None:
-    world.answer = nightly(run_of(world.folder.as_uri(), "ef" * 32, policyDigest=DIGEST))
+async def test_a_run_that_chose_too_many_leaders_says_so_and_the_way_out(world: World) -> None:
+    many = "7 partitions of 1 clusters; no recovery can name it: it chose 7 leaders"
+    world.answer = nightly(run_of("x", CHECKSUM, policyDigest=DIGEST, message=many))
+    told = await world.process().name_leaders(POLICY)
 
-    assert await world.why_not() == "ResultInvalid"
+    assert told is not None
+    assert told.message == (
+        f"run nightly-1 of FleetRanking nightly holds no leaders: {many}; or make a recovery without rankingRef"
+    )
 
 
 async def test_a_run_without_evidence_of_the_cluster_is_refused(world: World) -> None:
     world.recovery = replace(world.recovery, cluster_id="two")
 
     assert await world.why_not() == "RankingWithoutCluster"
-
-
-async def test_a_result_that_was_changed_since_is_refused(world: World) -> None:
-    (world.folder / "ranking" / "part-0.parquet").write_bytes(b"PAR1")
-
-    assert await world.why_not() == "ResultInvalid"
-    assert world.ranked == {}
 
 
 @pytest.mark.parametrize(("code", "passes"), [("RankingNotReady", True), ("RankingMissing", False)])
@@ -250,10 +250,3 @@ def test_who_named_leaders_is_told_to_the_approver(world: World) -> None:
         "LeaderDesignated",
     ]
     assert who_named(replace(world.recovery, ranking_name=None)) is None
-
-
-def checksum_of(world: World) -> str:
-    """Of the manifest that is there."""
-    assert isinstance(world.answer, dict)
-    runs = world.answer["status"]["runs"]
-    return str(next(run["checksum"] for run in runs if run["name"] == "nightly-1"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from kafka_recovery.domain.ids import LeaderEpoch
-from kafka_recovery.fleet.manifest import Snapshot
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
+from kafka_recovery.kube.fleet.leaders import packed
 from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, RECOVERIES, read_policy
-from unit.fleet.rankings import Ranked, run_in
 from unit.kube.fleet.asked import run_of
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
@@ -19,21 +17,20 @@ BEST, BEHIND = 2, 3
 """Of the brokers that live."""
 
 
-def ranked(office: Office, folder: Path, leader: int) -> None:
+def ranked(office: Office, leader: int) -> None:
     """The recovery names a ranking that chose this leader for the outage that lasts."""
     held = office.world.kafka.partitions[ORDERS]
     digest = read_policy(office.api.objects[POLICIES.path("kafka", "rules")]).digest
-    row = Ranked(ORDERS.topic, ORDERS.partition, [leader], LeaderEpoch(held.epoch), CLUSTER)
-    place, checksum = run_in(folder, [row], policy_digest=digest, evidence=(Snapshot(CLUSTER, "x.parquet", "cd" * 32),))
+    leaders = packed({CLUSTER: {ORDERS: Ranked(BrokerId(leader), LeaderEpoch(held.epoch))}})
     office.api.put(RANKINGS, "nightly", RANKING)
-    run = run_of(place.as_uri(), checksum, policyDigest=digest)
+    run = run_of("s3://fleet/results/nightly-1", "cd" * 32, policyDigest=digest, leaders=leaders)
     office.api.objects[RANKINGS.path("kafka", "nightly")]["status"] = {"runs": [run]}
     office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
     office.open()
 
 
-async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office, tmp_path: Path) -> None:
-    ranked(office, tmp_path, BEHIND)
+async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office) -> None:
+    ranked(office, BEHIND)
     office.see()
     waiting = await office.until("LeadersRanked")
     office.api.approve(waiting["plan"]["digest"])
@@ -44,8 +41,8 @@ async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office,
     assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
 
 
-async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
-    ranked(office, tmp_path, BEHIND)
+async def test_a_ranked_leader_beats_no_guard(office: Office) -> None:
+    ranked(office, BEHIND)
     office.world.kafka.nodes[BEHIND].fenced = True
     office.see()
     status = await office.until("DesignatedLeaderRejected")
@@ -57,19 +54,19 @@ async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) ->
     assert office.world.kafka.partitions[ORDERS].leader is None
 
 
-async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
+async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office) -> None:
     office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
     office.takes_up()
     await office.until("RankingMissing")
     stalled = office.condition("Stalled")[0]
-    ranked(office, tmp_path, BEST)
+    ranked(office, BEST)
     await office.until("LeadersRanked")
 
     assert stalled == "True", "somebody has to create it"
 
 
-async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_path: Path) -> None:
-    ranked(office, tmp_path, BEHIND)
+async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office) -> None:
+    ranked(office, BEHIND)
     office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
     office.see()
     waiting = await office.until("LeadersRanked")

@@ -1,0 +1,75 @@
+"""The leaders that a run chose, as text in its FleetRanking's status: so they reach the operator that elects.
+
+`base64(gzip({"clusters": {CLUSTER_ID: {TOPIC: [[partition, leader, leaderEpoch], …]}}}))`. Every cluster that the run
+had evidence of is there, and of each partition for which a leader was chosen this leader and the outage that it is for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.formats.documents import InvalidDocument, canonical, read
+
+LONGEST = 512 * 1024
+"""Characters, of all runs of a FleetRanking together: a request to etcd holds 1.5 MiB. Some 100,000 partitions."""
+_LARGEST = 4 * 1024 * 1024
+"""Bytes after decompression, so that a few characters don't become gigabytes."""
+
+Leaders = Mapping[str, Mapping[TopicPartition, Ranked]]
+"""The leaders chosen, by cluster id."""
+
+
+class TooManyLeaders(Exception):
+    """A FleetRanking's status can't hold them; the message says how many they are, and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    clusters: Mapping[str, Mapping[str, tuple[tuple[int, int, int], ...]]]
+
+
+def packed(leaders: Leaders) -> str:
+    """As text. The same leaders give the same text. Raises TooManyLeaders."""
+    raw = canonical(_Chosen({id: _by_topic(leaders[id]) for id in sorted(leaders)}))
+    text = base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
+    if len(raw) > _LARGEST or len(text) > LONGEST:
+        count = sum(map(len, leaders.values()))
+        raise TooManyLeaders(
+            f"it chose {count} leaders, more than a FleetRanking's status can hold: ask for fewer clusters at a time "
+            "(spec.clusterSelector)"
+        )
+    return text
+
+
+def unpacked(text: str, name: str) -> Leaders:
+    """The leaders in a run called `name`. Raises InvalidDocument for text that is not as `packed` writes it."""
+    try:
+        unzip = zlib.decompressobj(wbits=31)
+        raw = unzip.decompress(base64.b64decode(text, validate=True), _LARGEST + 1)
+    except (binascii.Error, zlib.error) as error:
+        raise InvalidDocument(f"{name}: its leaders can't be read: {error}") from None
+    if not unzip.eof or len(raw) > _LARGEST:
+        raise InvalidDocument(f"{name}: its leaders are cut off, or more than {_LARGEST} bytes")
+    return {
+        id: {
+            TopicPartition(topic, partition): Ranked(BrokerId(leader), LeaderEpoch(epoch))
+            for topic, rows in topics.items()
+            for partition, leader, epoch in rows
+        }
+        for id, topics in read(_Chosen, raw, name).clusters.items()
+    }
+
+
+def _by_topic(leaders: Mapping[TopicPartition, Ranked]) -> dict[str, tuple[tuple[int, int, int], ...]]:
+    found: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for id in sorted(leaders):
+        found[id.topic].append((id.partition, leaders[id].leader, leaders[id].leader_epoch))
+    return {topic: tuple(rows) for topic, rows in found.items()}

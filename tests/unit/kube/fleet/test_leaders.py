@@ -1,0 +1,78 @@
+"""Leaders in a FleetRanking's status: what was chosen comes out again, and text that is no such thing is refused."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Mapping
+
+import pytest
+
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.fleet.leaders import LONGEST, TooManyLeaders, packed, unpacked
+
+
+def chosen(topic: str, partitions: int, broker: int = 1) -> Mapping[TopicPartition, Ranked]:
+    one = Ranked(BrokerId(broker), LeaderEpoch(7))
+    return {TopicPartition(topic, number): one for number in range(partitions)}
+
+
+def as_text(raw: bytes) -> str:
+    return base64.b64encode(gzip.compress(raw)).decode()
+
+
+def test_what_was_chosen_comes_out_again_also_of_a_cluster_in_which_nobody_was() -> None:
+    leaders = {"one": {**chosen("orders", 3), **chosen("payments", 2, broker=4)}, "two": {}}
+
+    assert unpacked(packed(leaders), "run") == leaders
+
+
+def test_the_same_leaders_are_the_same_text_in_whichever_order_they_come() -> None:
+    """What is written again changes nothing, and wakes nobody."""
+    there, back = chosen("orders", 3), dict(reversed(list(chosen("orders", 3).items())))
+
+    assert packed({"one": there, "two": {}}) == packed({"two": {}, "one": back})
+
+
+def test_an_incident_of_a_hundred_thousand_partitions_fits() -> None:
+    leaders = {
+        f"cluster-{cluster}": {
+            TopicPartition(f"topic-{topic}", number): Ranked(
+                BrokerId((number * 7 + topic) % 12), LeaderEpoch(topic % 50)
+            )
+            for topic in range(100)
+            for number in range(50)
+        }
+        for cluster in range(20)
+    }
+
+    assert len(packed(leaders)) <= LONGEST
+
+
+def test_more_than_a_status_can_hold_says_how_many_and_the_way_out() -> None:
+    with pytest.raises(TooManyLeaders, match=r"it chose 400000 leaders, .* ask for fewer clusters at a time"):
+        packed({"one": chosen("orders", 400_000)})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "cut off"),
+        ("no base64!", "its leaders can't be read"),
+        (base64.b64encode(b"no gzip").decode(), "its leaders can't be read"),
+        (as_text(b" " * (64 << 20)), "more than 4194304 bytes"),
+        (packed({"one": chosen("orders", 3)})[:40], "its leaders"),
+        (as_text(b"[]"), "document"),
+        (as_text(b'{"clusters":{"one":{"orders":[[0,1]]}}}'), "clusters.one.orders"),
+        (as_text(b'{"clusters":{"one":{"orders":[[0,"1",2]]}}}'), "clusters.one.orders"),
+        (as_text(b'{"clusters":{},"more":1}'), "more"),
+    ],
+    ids=["none", "no base64", "no gzip", "a bomb", "cut", "a list", "no epoch", "text", "a field too many"],
+)
+def test_text_that_holds_no_leaders_is_refused_and_names_its_run(text: str, says: str) -> None:
+    with pytest.raises(InvalidDocument, match="nightly-1") as refused:
+        unpacked(text, "nightly-1")
+
+    assert says in str(refused.value)
