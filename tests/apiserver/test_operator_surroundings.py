@@ -240,13 +240,3 @@ def test_a_namespace_that_does_not_exist_is_refused_before_anything_is_touched(
         assert f"{option}: 'kafka-recovry' does not exist" in said
 
     assert kubectl.api.listed("leases") == []
-
-
-def test_the_lease_says_which_right_it_lacks_and_where(
-    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, start: Start
-) -> None:
-    kubectl("delete", "rolebinding", "kafka-recovery-operator")
-    operator = start()
-
-    operator.says('cannot get resource "leases" in API group "coordination.k8s.io"')
-    operator.says(f'in the namespace "{namespace}"')
