@@ -162,9 +162,7 @@ class Engine:
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
-            by = await self._ports.gate.ask(plan, digest, plan.elections.values(), await self._permission())
-            await self._ports.journal.approved(digest, by)
-            await execution.take_over(begun, go_on=True)
+            await execution.take_over(begun, go_on=True, asks=True)
             return session.report()
         with suppress(ClusterFault), session.told(plan):
             again = await execution.carry_out(plan)

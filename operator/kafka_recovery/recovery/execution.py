@@ -84,6 +84,7 @@ class Execution:
         if now.halted:
             for id in elected:
                 self.session.refuse(id, now.halted)
+            self.session.postponed |= elected.keys()
             return {}
         by = await self.ports.gate.ask(plan, digest, elected.values(), now)
         denied = {} if by else unapproved(elected.values(), now, digest)
@@ -130,8 +131,12 @@ class Execution:
 
     # A run that was cut short
 
-    async def take_over(self, run: Run, *, go_on: bool) -> None:
-        """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
+    async def take_over(self, run: Run, *, go_on: bool, asks: bool = False) -> None:
+        """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest.
+
+        `asks`: the approvals of the rest are asked for, not only read. That may take hours, and no order is altered
+        meanwhile.
+        """
         cluster = await self.check_cluster(run.plan)
         self.session.plans.append(run.digest)
         runs = self.session.take_over(run)
@@ -144,7 +149,7 @@ class Execution:
             elif not over:
                 self.session.give_up(run.plan, _still_silent(relays))
             else:
-                await self._bring_to_its_end(run, runs, go_on=go_on)
+                await self._bring_to_its_end(run, runs, go_on=go_on, asks=asks)
 
     async def check_cluster(self, plan: Plan) -> ClusterState:
         """The cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
@@ -153,7 +158,9 @@ class Execution:
             raise PlanForAnotherCluster(plan.cluster_id, found.cluster_id)
         return found
 
-    async def _bring_to_its_end(self, run: Run, runs: dict[TopicPartition, PartitionRun], *, go_on: bool) -> None:
+    async def _bring_to_its_end(
+        self, run: Run, runs: dict[TopicPartition, PartitionRun], *, go_on: bool, asks: bool
+    ) -> None:
         """`runs`: what it had begun; of the others somebody may have had the same idea: their orders are not ours."""
         elected = run.plan.elections
         for number in run.in_flight:
@@ -174,7 +181,10 @@ class Execution:
             elif runs[id].begun and (failure := self.session.failure(id)):
                 self.session.failed = did_not_verify(id, failure)
         if go_on:
-            again = await self._roll_out(steps, self.session.keep_off(left), begun=run.begun, stages_left=run.stages)
+            left = self.session.keep_off(left)
+            if asks and left:
+                left = await self._approved(run.plan, run.digest, left)
+            again = await self._roll_out(steps, left, begun=run.begun, stages_left=run.stages)
             await self.conclude_changed(run.plan, again)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")

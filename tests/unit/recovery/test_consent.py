@@ -13,7 +13,7 @@ from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSe
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
 from unit.recovery.brokers import Crash
-from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash
+from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash, policy
 
 MIXED = Policy(
     (
@@ -125,6 +125,38 @@ async def test_a_plan_that_was_executed_to_its_end_is_not_executed_again(world: 
 
     assert "granted" not in world.steps.calls[calls:], "nobody is asked for nothing"
     assert world.steps.calls.count("elect") == 1
+
+
+async def test_a_plan_that_was_cut_short_has_its_orders_back_before_anybody_is_asked_again(world: World) -> None:
+    both_offline(world)
+    plan = await world.plan(policy(Approval.MANUAL, 1))
+    world.after("designate", crash)
+    with pytest.raises(Crash):
+        await world.execute(plan)
+    world.calm_down()
+    assert world.unrestored(), "a process died between an altered order and its election"
+    altered_when_asked: list[object] = []
+    world.before("granted", lambda: altered_when_asked.append(world.unrestored()))
+
+    report = await world.execute(plan)
+
+    assert altered_when_asked == [[]], "whoever is asked may take an hour to answer"
+    assert report.recovered
+
+
+async def test_nobody_is_asked_about_what_a_run_that_was_cut_short_has_elected_already(world: World) -> None:
+    world.offline()
+    plan = await world.plan(MANUAL)
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.execute(plan)
+    world.calm_down()
+    asked = world.steps.calls.count("granted")
+
+    report = await world.execute(plan)
+
+    assert report.recovered
+    assert world.steps.calls.count("granted") == asked
 
 
 async def test_executing_does_what_was_planned_and_nothing_else(world: World) -> None:

@@ -387,3 +387,22 @@ async def test_a_guard_that_is_looser_now_does_not_loosen_a_plan(world: World, o
 
     assert code(report) == "TooManyBrokersDown"
     assert world.changed() == []
+
+
+async def test_an_execution_that_is_suspended_before_it_can_go_on_puts_orders_back_and_stays_open(
+    world: World, owners: Owners
+) -> None:
+    plan = await world.plan(ONE_BY_ONE)
+    world.after("designate", crash)
+    with pytest.raises(Crash):
+        await world.execute(plan)
+    world.calm_down()
+    owners.suspend()
+
+    report = await execute(world, owners, plan)
+
+    assert code(report) == "Suspended"
+    assert world.kept_its_promises()
+    assert len(await world.open_runs()) == 1, "it goes on once that is over"
+    owners.let_go_on()
+    assert (await execute(world, owners, plan)).recovered
