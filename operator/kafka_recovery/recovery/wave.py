@@ -197,9 +197,9 @@ class WaveSteps:
 
         A journal that is closed keeps no such wave: nothing is begun by it after this that a request could disturb.
         """
-        number = next(self.numbers)
         if not runs:
             return {}
+        number = next(self.numbers)
         with suppress(JournalClosed):
             await self.ports.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
         _, answers, in_doubt = await self.restore(number, runs)
