@@ -56,7 +56,7 @@ def unpacked(text: str, name: str) -> Leaders:
         raw = unzip.decompress(base64.b64decode(text, validate=True), _LARGEST + 1)
     except (binascii.Error, zlib.error) as error:
         raise InvalidDocument(f"{name}: its leaders can't be read: {error}") from None
-    if not unzip.eof or len(raw) > _LARGEST:
+    if not unzip.eof:
         raise InvalidDocument(f"{name}: its leaders are cut off, or more than {_LARGEST} bytes")
     return {
         id: {
