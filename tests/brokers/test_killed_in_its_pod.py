@@ -1,0 +1,132 @@
+"""A broker is killed and started again where it was: what a Pod and its node would tell proves that it lost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from brokers.acknowledged import Acknowledged, acknowledging
+from brokers.conftest import LED, ON_3_9, SOON, WITHOUT_ELR, Recovery, Says
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.metadata_log.unfenced import Alive
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.kube.clusters.measured import MeasuredCluster
+from kafka_recovery.kube.clusters.pod_witness import PodWitness
+from kafka_recovery.kube.clusters.residences import Home
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.local_storage import local_journal
+from testbed.cluster import RealKafka
+from unit.kube.clusters.test_pod_witness import Clock
+
+pytestmark = pytest.mark.brokers
+
+ORDERS = TopicPartition("orders", 0)
+READ_WITHIN = timedelta(seconds=20)
+BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
+
+
+class Kubelets:
+    """Tell where the brokers run: on this machine, each in a Pod of its own."""
+
+    def __init__(self, *brokers: int) -> None:
+        self.containers, self.written = dict.fromkeys(brokers, 1), 0
+        self.boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+    async def homes(self) -> Mapping[BrokerId, Home]:
+        self.written += 1
+        return {
+            BrokerId(id): Home(f"pod-{id}", f"container-{number}", f"pvc-{id}", self.boot, str(self.written))
+            for id, number in self.containers.items()
+        }
+
+
+async def watched(witness: PodWitness, cluster: KafkaCluster) -> None:
+    """For six minutes of a clock that jumps; before each look the real controller has written a no-op."""
+    upto = MetadataOffset(-1)
+    for _ in range(13):
+        upto = await moved_on(cluster, upto)
+        assert await witness.look() is None
+        await witness.clock.sleep(witness.pause)
+
+
+async def moved_on(cluster: KafkaCluster, upto: MetadataOffset) -> MetadataOffset:
+    """How far the metadata log is read, once that is further."""
+    while True:
+        alive = await cluster.unfenced(READ_WITHIN, READ_WITHIN)
+        assert isinstance(alive, Alive), alive
+        if alive.as_of > upto:
+            return alive.as_of
+
+
+def killed_and_started_again(kafka: RealKafka) -> Acknowledged:
+    """Broker 3 lags behind; broker 2 is killed, and then broker 1, the last of the ISR. Broker 2 starts again."""
+    with acknowledging(kafka.bootstrap, ["orders"]) as told:
+        told.wait_for_more("orders")
+        kafka.freeze(3)
+        kafka.wait_until_fenced(3)
+        told.wait_for_more("orders", 500)
+        kafka.kill(2)
+        kafka.wait_until_fenced(2)
+        kafka.kill(1)
+        kafka.thaw(3)
+        kafka.wait_until_unfenced(3)
+        kafka.wait_until_fenced(1)
+    kafka.start(2)
+    kafka.wait_until_unfenced(2)
+    return told
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Takes 30 s: three sessions have to run out, and the controller writes twice a second."""
+    ours = recovery(kafka).with_(reads_history=True)
+    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
+    kubelets = Kubelets(1, 2, 3)
+    async with ours.cluster() as cluster:
+        witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
+        await watched(witness, cluster)
+        told = killed_and_started_again(kafka)
+        kubelets.containers[2] += 1
+
+        await witness.look()
+        assert await class_of(cluster, witness) is LossClass.UNKNOWN  # it is not known yet where it began
+
+        await watched(witness, cluster)
+        assert await class_of(cluster, witness) is LossClass.LOSSLESS
+        report = await recovered(kafka, cluster, witness, ours.journal)
+
+    assert report[ORDERS].outcome in LED
+    assert report[ORDERS].leader == 2
+    kept = set(kafka.consume("orders", 0))
+    assert [value for value in told.values["orders"] if value not in kept] == []
+
+
+async def class_of(cluster: KafkaCluster, witness: PodWitness) -> LossClass | None:
+    """What the election of broker 2 is proven to be."""
+    seen = await MeasuredCluster(cluster, Metrics(), "prod", LastSeen(), None, witness).gather(
+        ALL_OFFLINE, BY_ITSELF.widest_evidence_rules
+    )
+    decision = decide(seen, BY_ITSELF, waited=timedelta(hours=1), designated={ORDERS: BrokerId(2)}).elections[ORDERS]
+    return decision.loss.loss_class if decision.loss else None
+
+
+async def recovered(kafka: RealKafka, cluster: KafkaCluster, witness: PodWitness, folder: Path) -> Report:
+    """By itself, since it is proven: nobody approves."""
+    measured = MeasuredCluster(cluster, Metrics(), "prod", LastSeen(), None, witness)
+    with local_journal(folder, kafka.cluster_id) as journal:
+        election = AssignmentOrderElection(cluster, deadline=READ_WITHIN)
+        engine = Engine(measured, election, journal, Says(None), BY_ITSELF, timing=SOON)
+        return await engine.recover(ALL_OFFLINE)
