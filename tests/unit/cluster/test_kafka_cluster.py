@@ -228,10 +228,12 @@ class TestLateness:
 
 
 class TestSilence:
-    async def test_a_silent_broker_costs_so_many_attempts_and_no_more(self) -> None:
+    @pytest.mark.parametrize("question", ["ListOffsets", "ApiVersions"])
+    async def test_a_silent_broker_costs_so_many_attempts_and_no_more(self, question: str) -> None:
+        """One that does not even tell its versions has used an attempt up."""
         play = disaster()
         async with play.staged(1, 2, 3):
-            play.members[3].roles["ListOffsets"] = lambda heard: None
+            play.members[3].roles[question] = lambda heard: None
             began = loop_time()
             evidence = await gathered(play, HURRIED)
             took = loop_time() - began
@@ -239,17 +241,6 @@ class TestSilence:
         assert problem(evidence, 3) == "BrokerTimeout"
         assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
         assert replica(evidence, 2).log
-
-    async def test_one_that_does_not_tell_its_versions_has_used_an_attempt_up(self) -> None:
-        play = disaster()
-        async with play.staged(1, 2, 3):
-            play.members[3].roles["ApiVersions"] = lambda heard: None
-            began = loop_time()
-            evidence = await gathered(play, HURRIED)
-            took = loop_time() - began
-
-        assert problem(evidence, 3) == "BrokerTimeout"
-        assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
 
     async def test_a_broker_that_cuts_every_connection_is_not_surveyed_time_and_again(self) -> None:
         play = disaster()

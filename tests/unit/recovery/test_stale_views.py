@@ -47,8 +47,9 @@ async def test_a_leader_that_was_lost_and_falls_silent_is_no_leader_that_was_ele
 
 
 @VIEWS
-async def test_a_run_is_not_gone_on_with_by_a_leader_that_was_lost_before_it_was_planned(
-    world: World, applied: MetadataOffset | None
+@pytest.mark.parametrize("anew", [False, True], ids=["gone on with", "begun anew"])
+async def test_what_a_crash_cut_short_is_not_concluded_by_a_leader_that_was_lost_before_it_was_planned(
+    world: World, applied: MetadataOffset | None, anew: bool
 ) -> None:
     world.offline({3: 15, 2: 27})
     world.before("elect", crash)
@@ -56,9 +57,9 @@ async def test_a_run_is_not_gone_on_with_by_a_leader_that_was_lost_before_it_was
         await world.recover()
     world.kafka.cut_off(ORDERS, 1, applied)
 
-    report = await world.resume(AUTO)
+    report = await (world.recover(AUTO, Scope((ORDERS,))) if anew else world.resume(AUTO))
 
-    assert not report[ORDERS].outcome.is_recovered
+    assert not report[ORDERS].outcome.is_recovered, report
     assert world.kafka.elected == []
 
 
@@ -90,18 +91,3 @@ async def test_a_recovery_is_not_concluded_by_a_leader_that_was_lost_before_it_b
 
     assert report[ORDERS].outcome is Outcome.REFUSED
     assert world.kafka.elected == []
-
-
-@VIEWS
-async def test_a_recovery_after_a_crash_is_not_concluded_by_a_leader_that_was_lost_before_the_earlier_one(
-    world: World, applied: MetadataOffset | None
-) -> None:
-    world.offline({3: 15, 2: 27})
-    world.before("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover()
-    world.kafka.cut_off(ORDERS, 1, applied)
-
-    report = await world.recover(AUTO, Scope((ORDERS,)))
-
-    assert not report[ORDERS].outcome.is_recovered, report

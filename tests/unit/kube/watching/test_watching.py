@@ -54,6 +54,11 @@ class Watching:
             self.sees(at, seen or pulse(1, 2, 3))
             self.scans(at, *found)
 
+    def opens_all(self) -> None:
+        """A recovery for each incident of then."""
+        for incident in self.incidents(2).incidents:
+            self.watch.opened(incident)
+
     def states(self) -> dict[int, str]:
         return {int(id): broker.state.value for id, broker in self.watch.brokers.items()}
 
@@ -353,16 +358,14 @@ class TestIncidents:
 
     def test_what_was_opened_is_not_opened_again_though_nobody_knows_of_it_yet(self, kafka: Watching) -> None:
         kafka.settles(offline())
-        for incident in kafka.incidents(2).incidents:
-            kafka.watch.opened(incident)
+        kafka.opens_all()
         kafka.scans(3, offline(), offline(partition=1))
 
         assert kafka.names(3) == [["orders-1"]]
 
     def test_its_next_outage_is_another_matter(self, kafka: Watching) -> None:
         kafka.settles(offline())
-        for incident in kafka.incidents(2).incidents:
-            kafka.watch.opened(incident)
+        kafka.opens_all()
         kafka.scans(3)
         kafka.scans(4, offline(epoch=7))
 
@@ -371,8 +374,7 @@ class TestIncidents:
     def test_one_scan_that_misses_it_does_not_open_it_again(self, kafka: Watching) -> None:
         """Who was asked is behind and shows the leader from before; a person may have refused it meanwhile."""
         kafka.settles(offline())
-        for incident in kafka.incidents(2).incidents:
-            kafka.watch.opened(incident)
+        kafka.opens_all()
         kafka.scans(3)
         kafka.scans(4, offline(), offline(partition=1))
 
@@ -380,8 +382,7 @@ class TestIncidents:
 
     def test_what_is_long_over_is_forgotten(self, kafka: Watching) -> None:
         kafka.settles(offline())
-        for incident in kafka.incidents(2).incidents:
-            kafka.watch.opened(incident)
+        kafka.opens_all()
         for at in (3, 3 + GONE.total_seconds()):
             assert kafka.watch.holding_back()
             kafka.scans(at)
