@@ -18,7 +18,6 @@ from brokers.conftest import GUARDED, Command
 from brokers.forked import Running
 from brokers.site import DESIGNATING, go_on, halted, halting, recovery
 from testbed.access import Acl
-from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
 from testbed.security import Credentials, Mechanism
@@ -284,54 +283,22 @@ class TestTopicRightsTakenAwayInTheMiddle:
         assert (state(guarded, 7).leader, state(guarded, 7).replicas) == (BEST_BY_EPOCH, ORIGINAL)
 
 
-class TestNotLetIn:
-    """Exit code 3, a sentence, no secret, no journal."""
+def test_who_is_not_let_in_hears_a_sentence_and_leaves_no_journal(
+    guarded: RealKafka, command: Command, tmp_path: Path
+) -> None:
+    """The sentences of other doors that stay shut: test_security.py."""
+    secret = "hunter2-is-wrong"
+    config = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", secret))
+    server = guarded.address(2, Mechanism.SCRAM)
 
-    @staticmethod
-    def refused(command: Command, folder: Path, server: str, config: Path, secret: str = PASSWORD) -> str:
-        words = ("--all-offline-partitions", "--bootstrap-server", server, "--command-config", str(config))
-        failed = command(TOOL, "recover", *words)
+    words = ("--all-offline-partitions", "--bootstrap-server", server, "--command-config", str(config))
+    failed = command(TOOL, "recover", *words)
 
-        assert (failed.returncode, failed.stdout) == (3, ""), failed.stderr
-        assert "Traceback" not in failed.stderr
-        assert_no_secret(failed, folder / "state", secret)
-        assert not (folder / "state").exists()
-        return failed.stderr
-
-    def test_a_wrong_password(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
-        secret = "hunter2-is-wrong"
-        config = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", secret))
-        server = guarded.address(2, Mechanism.SCRAM)
-
-        said = self.refused(command, tmp_path, server, config, secret)
-
-        assert f"{server}: SCRAM-SHA-512 refused user recovers: wrong user or password" in said
-
-    def test_a_certificate_of_somebody_else_s_ca(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
-        mine = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
-        other = Authority.new(tmp_path).certificate
-        config = tmp_path / "client.properties"
-        config.write_text(f"{mine.read_text()}\nssl.truststore.location={other}\n")  # the later line holds
-
-        said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
-
-        assert "certificate is not trusted" in said
-        assert "ssl.truststore" in said
-
-    def test_tls_to_a_port_without(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
-        config = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
-
-        said = self.refused(command, tmp_path, guarded.address(2), config)
-
-        assert "the port may not speak TLS" in said or "the port does not speak TLS" in said
-
-    def test_plaintext_to_a_port_with_tls(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
-        config = tmp_path / "plaintext.properties"
-        config.write_text("security.protocol=PLAINTEXT\n")
-
-        said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
-
-        assert "speaks TLS" in said or "security.protocol PLAINTEXT may not fit the listener" in said
+    assert (failed.returncode, failed.stdout) == (3, ""), failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert f"{server}: SCRAM-SHA-512 refused user recovers: wrong user or password" in failed.stderr
+    assert_no_secret(failed, tmp_path / "state", secret)
+    assert not (tmp_path / "state").exists()
 
 
 def explained(guarded: RealKafka, command: Command, tmp_path: Path, at_controllers: Credentials) -> str:
