@@ -99,6 +99,7 @@ EVENTS = (
     ("Recover", "PartitionRecovery", "each change of `Ready`'s reason; `Warning` while it is `Stalled`"),
     ("Approve", "PartitionRecovery", "`Warning`: why a plan is void, and what came and went between two looks"),
     ("Approve", "RecoveryApproval", "`Warning`: why it does not count"),
+    ("HoldBack", "PartitionRecovery", "a dead broker's Pod is held back, is let go; `Warning`: could not be held"),
     ("Undo", "WatchedCluster, PartitionRecovery", "`Warning` `OrphanedJournal`: orders of a recovery that is gone"),
     ("Watch", "WatchedCluster", "each change of the reason of one of its conditions"),
     ("Rank", "FleetRanking", "each change of `Ready`'s reason"),

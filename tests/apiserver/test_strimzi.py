@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
+from kubernetes.client import ApiException, CoreV1Api
 
 from apiserver import incidents
 from apiserver.incidents import Start, condition, finished, only_recovery, policy, reason, recoveries
@@ -21,7 +25,8 @@ from unit.kube.clusters.strimzi import PLAIN, SCRAM, TLS, Object, in_trouble, ka
 pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
 
 DEFINITIONS = Path(__file__).parent / "strimzi"
-ROLE = Path(__file__).parents[2] / "manifests" / "rbac" / "optional" / "strimzi.yaml"
+OPTIONAL = Path(__file__).parents[2] / "manifests" / "rbac" / "optional"
+ROLE = OPTIONAL / "strimzi.yaml"
 USER, PASSWORD = "kafka-recovery", "correct-horse-battery"
 
 
@@ -37,8 +42,8 @@ def installed(control_plane: ControlPlane, allowed: None) -> None:
     control_plane.apply_definitions(DEFINITIONS)
 
 
-def allow(kubectl: Kubectl, namespace: str) -> None:
-    role = ROLE.read_text().replace("namespace: kafka-recovery", f"namespace: {namespace}")
+def allow(kubectl: Kubectl, namespace: str, file: Path = ROLE) -> None:
+    role = file.read_text().replace("namespace: kafka-recovery", f"namespace: {namespace}")
     kubectl.apply(*yaml.safe_load_all(role))
 
 
@@ -176,6 +181,98 @@ class TestWaiting:
 
         put(rolled, rebalance("Stopped"))
         only_recovery(rolled, within=10)
+
+
+class PodSet:
+    """Makes the Pods of two brokers again whenever they are gone, as Strimzi's controller does, and asks all the time.
+
+    `lives`: which Pods there were of each, by their uids. `refused`: what the API server said to those it did not make.
+    """
+
+    def __init__(self, api: CoreV1Api, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+        self.lives: dict[int, list[str]] = {1: [], 2: []}
+        self.refused: list[str] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._make_them, name="Pods", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        wait_until("both have a Pod", lambda: all(self.lives.values()), bool)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _make_them(self) -> None:
+        while not self._over.wait(0.02):
+            for broker, lives in self.lives.items():
+                wanted: Any = {key: value for key, value in pod(broker, ready=False).items() if key != "status"}
+                try:
+                    made: Any = self._api.create_namespaced_pod(self._namespace, wanted)
+                except ApiException as no:
+                    if no.status == HTTPStatus.FORBIDDEN:
+                        self.refused.append(str(no.body))
+                    continue
+                lives.append(made.metadata.uid)
+                crashed = {"status": {"phase": "Running", "containerStatuses": [CRASHED]}}
+                self._api.patch_namespaced_pod_status(made.metadata.name, self._namespace, crashed)
+
+
+CRASHED = {
+    **{"name": "kafka", "image": "none.example/kafka", "imageID": "", "ready": False, "restartCount": 3},
+    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+}
+
+
+@pytest.mark.brokers
+class TestHoldingBack:
+    """The members of the ISR are frozen: dead to Kafka. Their Pods crash, and are made again as soon as they go."""
+
+    @pytest.fixture
+    def pods(
+        self, kafka: RealKafka, control_plane: ControlPlane, kubectl: Kubectl, namespace: str, installed: None
+    ) -> Iterator[PodSet]:
+        addresses = {"plain": kafka.bootstrap}
+        put(kubectl, strimzi.kafka(PLAIN) | {"status": kafka_status(addresses, [PLAIN], kafka.cluster_id)})
+        put(kubectl, pool(*kafka.brokers))
+        put(kubectl, pod(3, ready=True))
+        held = policy()
+        held["spec"]["holdBack"] = "pods"
+        kubectl.apply(held, watched(kafka.cluster_id))
+        with PodSet(CoreV1Api(control_plane.client()), namespace) as pods:
+            yield pods
+
+    def test_dead_members_pods_are_kept_away_until_another_leads_and_come_back_then(
+        self, kafka: RealKafka, pods: PodSet, kubectl: Kubectl, namespace: str, start: Start
+    ) -> None:
+        allow(kubectl, namespace, OPTIONAL / "hold-back.yaml")
+        incidents.accident(kafka, 6)
+        start()
+        name = only_recovery(kubectl)["metadata"]["name"]
+        ended = finished(kubectl, name)
+
+        assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+        assert "holdBack" not in ended["status"]
+        assert any(f"PartitionRecovery {name} holds Pod" in said for said in pods.refused)
+        members = {broker for broker, lives in pods.lives.items() if len(lives) > 1}
+        assert members  # those of the ISR: which one Kafka threw out of it first is chance
+        told = {each["reason"] for each in kubectl.api.listed("events.events.k8s.io")}
+        assert {"PodHeld", "PodLetGo"} <= told
+        wait_until("they may come back", lambda: {len(pods.lives[each]) for each in members}, lambda n: n == {2})
+
+    def test_without_the_right_to_delete_them_leaders_are_elected_and_it_is_said_who_may_return(
+        self, kafka: RealKafka, pods: PodSet, kubectl: Kubectl, start: Start
+    ) -> None:
+        incidents.accident(kafka, 6)
+        start()
+        ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
+
+        assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+        left = ended["status"]["holdBack"]["notHeld"]
+        assert all("manifests/rbac/optional/hold-back.yaml" in each["message"] for each in left)
+        assert {len(lives) for lives in pods.lives.values()} == {1}
 
 
 def cluster(kubectl: Kubectl) -> Object:

@@ -172,6 +172,19 @@ def test_more_rights_only_for_who_wants_them(charts: Helm, part: str, role: str)
     )
 
 
+@pytest.mark.parametrize("namespaces", [[], ["*"]])
+def test_it_deletes_pods_only_where_that_is_wanted(charts: Helm, namespaces: list[str]) -> None:
+    kind, role = ("ClusterRole", f"{NAME}-{HOME}") if namespaces else ("Role", NAME)
+    strimzi = rules(charts.rendered(OPERATOR, watchNamespaces=namespaces, strimzi={"enabled": True}), kind, role)
+    wanted = {"enabled": True, "holdBack": True}
+
+    given = rules(charts.rendered(OPERATOR, watchNamespaces=namespaces, strimzi=wanted), kind, role)
+
+    by_hand = rules(manifest("rbac/optional/hold-back.yaml"), "Role", f"{NAME}-hold-back")
+    assert not [rule for rule in strimzi if "delete" in rule["verbs"] and "pods" in rule["resources"]]
+    assert given == strimzi + by_hand
+
+
 def test_it_reads_nodes_only_where_that_is_wanted(charts: Helm) -> None:
     by_hand = rules(manifest("rbac/optional/nodes.yaml"), "ClusterRole", f"{NAME}-nodes")
 

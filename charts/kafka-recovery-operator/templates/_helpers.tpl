@@ -87,6 +87,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $rules = concat $rules (include "kafka-recovery.rules" $more | fromJson).rules -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.strimzi.holdBack -}}
+{{- $more := dict "root" $ "file" "rbac/optional/hold-back.yaml" "name" "kafka-recovery-operator-hold-back" -}}
+{{- $rules = concat $rules (include "kafka-recovery.rules" $more | fromJson).rules -}}
+{{- end -}}
 {{- toYaml $rules -}}
 {{- end -}}
 

@@ -14,6 +14,7 @@ from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import attested_lost, told
 from kafka_recovery.decision.better_proofs import better_proofs, is_named_badly
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
+from kafka_recovery.decision.holding import may_return
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.pods import place, pods_of
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
@@ -194,8 +195,19 @@ def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> 
     elections = _elections(plan)
     yield from _elects(elections, over=over)
     yield from _left_alone(plan)
+    if not over:
+        yield from _held_back(plan)
     if elections:
         yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found)))
+
+
+def _held_back(plan: Plan) -> Iterator[str]:
+    """Whom the operator keeps away meanwhile, if the policy has it do so."""
+    brokers = may_return(plan) if plan.policy.hold_back else ()
+    if brokers:
+        its = "its Pod is" if len(brokers) == 1 else "their Pods are"
+        told = named_brokers(brokers)
+        yield f"While leaders are elected, the operator keeps {told} away, if down: {its} deleted (holdBack: pods)."
 
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]

@@ -50,7 +50,7 @@ class BrokerPod:
     `node` None: it is on no node. `reason`, `message`: why it does not run, in Kubernetes' words; empty: none given.
     `since`: when its readiness changed last, by the clocks of Kubernetes. `ended`: the last end of its container, and
     `restarts` how often that was started again in this Pod. `claims` None: they can't be read. `ephemeral`: it keeps
-    its logs in an emptyDir, which ends with the Pod.
+    its logs in an emptyDir, which ends with the Pod. `controller`: its node is one of the controller quorum, too.
     """
 
     broker: BrokerId
@@ -67,3 +67,4 @@ class BrokerPod:
     restarts: int = 0
     claims: tuple[VolumeClaim, ...] | None = ()
     ephemeral: bool = False
+    controller: bool = False

@@ -38,6 +38,16 @@ class RequiredAnswers(StrEnum):
     ANY = "Any"
 
 
+class HoldBack(StrEnum):
+    """What keeps a dead broker away while another leader is elected: Kafka would elect it first, its disk empty or not.
+
+    Of the operator only: a command line runs nowhere near the broker.
+    """
+
+    PODS = "pods"
+    """The operator deletes its Pod, and the API server refuses to create it again until the recovery has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSelector:
     """Topics by exact name or by prefix; both empty: every topic."""
@@ -99,6 +109,8 @@ class Policy:
 
     rules: tuple[Rule, ...] = (Rule("default"),)
     limits: Limits = field(default_factory=Limits)
+    hold_back: HoldBack | None = None
+    """None: whoever comes back meanwhile, comes back."""
 
     @property
     def widest_evidence_rules(self) -> EvidenceRules:

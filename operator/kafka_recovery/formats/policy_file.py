@@ -15,6 +15,7 @@ from kafka_recovery.domain.policy import (
     Approval,
     CandidateOrder,
     EvidenceRules,
+    HoldBack,
     Limits,
     Policy,
     RequiredAnswers,
@@ -173,12 +174,14 @@ class PolicySpec(Fields):
     """What a RecoveryPolicy's spec may say; crds/recoverypolicies.yaml says the same to the API server."""
 
     limits: _Limits = ABSENT
+    hold_back: Annotated[HoldBack, OneOf(HoldBack)] = ABSENT
     rules: Annotated[list[_Rule], Field(min_length=1, max_length=200)]
 
     def as_policy(self) -> Policy:
         """The policy, with the domain's defaults for what was left out."""
-        rules = tuple(rule.as_rule() for rule in self.rules)
-        return Policy(rules, self.limits.as_limits() if "limits" in self.model_fields_set else Limits())
+        rules, given = tuple(rule.as_rule() for rule in self.rules), self.given()
+        limits = self.limits.as_limits() if "limits" in given else Limits()
+        return Policy(rules, limits, given.get("hold_back"))
 
 
 class _Document(Fields):

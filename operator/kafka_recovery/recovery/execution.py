@@ -21,7 +21,7 @@ from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.looks import see_what_came
 from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_of_before, leader_silent
 from kafka_recovery.recovery.partition_run import Ending, OrderRead, PartitionRun, State, is_gone
-from kafka_recovery.recovery.ports import PlanForAnotherCluster, Run, Stage
+from kafka_recovery.recovery.ports import Hold, PlanForAnotherCluster, Run, Stage
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import unapproved
@@ -30,10 +30,14 @@ from kafka_recovery.recovery.wave import WaveSteps
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Steps of a run that others bring; None: there is none, and the journal tells of none."""
+    """Steps of a run that others bring; None: there is none, and the journal tells of none.
+
+    `hold` is no step of the journal: whoever goes on with a run holds again.
+    """
 
     save: Stage | None = None
     after: Stage | None = None
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,8 @@ class Execution:
         for id, reason in lost.items():
             self.session.refuse(id, reason)
         in_order = [id for wave in steps.plan.waves for id in wave if id in elected and id not in lost]
+        if self.stages.hold and in_order:
+            await self.stages.hold.hold(steps.plan, in_order)
         runs = self.session.begin(steps.plan, [elected[id] for id in in_order])
         again = await Rollout(steps, self.session, begun).run(tuple(runs.values()))
         unfinished = await self._go_through("after", self.stages.after, steps, self.session.recovered(in_order))

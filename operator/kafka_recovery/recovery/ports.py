@@ -241,6 +241,18 @@ class Stage(Protocol):
         ...
 
 
+class Hold(Protocol):
+    """Keeping brokers away that Kafka would elect before the planned leader, if they came back meanwhile."""
+
+    async def hold(self, plan: Plan, partitions: Sequence[TopicPartition]) -> None:
+        """Keep them away, for these elections of an approved plan. Twice is harmless.
+
+        An extra safety: what can't be had is told to people, never raised, and holds no election up for long. Whoever
+        runs the engine lets go, once no partition is in doubt.
+        """
+        ...
+
+
 class Approvals(Protocol):
     """Asking whoever may say yes."""
 

@@ -13,6 +13,7 @@ from kafka_recovery.domain.policy import (
     Approval,
     CandidateOrder,
     EvidenceRules,
+    HoldBack,
     Limits,
     Policy,
     RequiredAnswers,
@@ -24,6 +25,7 @@ from kafka_recovery.formats.policy_file import LARGEST_FILE, load_policy, policy
 
 WHOLE = """
 limits: {partitions: 100, brokersDownPercent: 40, waveSizes: [1, 10], coolDown: 10m, lossBudgetRecords: 500}
+holdBack: pods
 rules:
 - name: payments
   topics: {names: [ledger], prefixes: [pay-]}
@@ -59,7 +61,7 @@ def test_every_field_arrives_in_the_policy() -> None:
     )
 
     limits = Limits(100, 40, (1, 10), timedelta(minutes=10), 500)
-    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, Rule("the-rest")), limits)
+    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, Rule("the-rest")), limits, HoldBack.PODS)
 
 
 def test_what_is_left_out_is_as_the_domain_has_it() -> None:

@@ -25,6 +25,7 @@ from kafka_recovery.kube.watching.incidents import Offline
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.kube.watching.watcher import WatchView
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
 from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journal.journals import NAME, NAMESPACE
@@ -80,10 +81,18 @@ class SmallCluster(OpenCluster):
             raise self.found
         return self.found
 
-    def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
+    def engine(
+        self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer, stages: Stages
+    ) -> Engine:
         assert self.world
         kafka, clock = self.world.kafka, self.world.clock
-        return Engine(kafka, kafka, journal, approvals, supervision, clock=clock, observer=observer, timing=COARSE)
+        return Engine(
+            *(kafka, kafka, journal, approvals, supervision),
+            clock=clock,
+            observer=observer,
+            timing=COARSE,
+            stages=stages,
+        )
 
 
 class Clusters:

@@ -158,6 +158,7 @@ GOOD = [
     *_policies("limits", {}, {"partitions": 1_000_000, "brokersDownPercent": 1, "waveSizes": [1] * 100}),
     *_policies("limits.coolDown", "0s", "10m", "168h"),
     *_policies("limits.lossBudgetRecords", 0, 10**15),
+    *_policies("holdBack", "pods"),
     *_clusters("clusterId", "a", "_-.", "x" * 64),
     *_clusters("bootstrapServers", ["k:1"], ["10.0.0.1:65535", "[::1]:9092", "K_8-s.example:443"], ["k:9092"] * 64),
     *_clusters("tls", {}, {"caSecretRef": _SECRET}, {"caSecretRef": {"name": "s", "key": "ca.pem"}}),
@@ -239,6 +240,7 @@ BAD = [
     *_policies("limits.coolDown", "168h1ms", "169h", says="must be at most 168h"),
     *_policies("limits.coolDown", "-1s", says="should match"),
     *_policies("limits.lossBudgetRecords", -1, 10**15 + 1, 2**63),
+    *_policies("holdBack", "", "Pods", "nodes", True),
     *_clusters("clusterId", "", "a b", "x" * 65, GONE),
     *_clusters("bootstrapServers", [], GONE, ["k"], ["k:"], ["k:0"], ["k:65536"], ["k:09"], [":9092"], ["k:9092 "]),
     *_clusters(

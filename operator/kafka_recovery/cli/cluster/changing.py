@@ -361,5 +361,5 @@ async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None
 
 def _same_policy(plan: Plan, policy_file: Path | None) -> None:
     """A plan holds its own policy; another one on the command line would be a wish that nobody honours."""
-    if policy_file and read_policy(policy_file) != plan.policy:
+    if policy_file and read_policy(policy_file) != replace(plan.policy, hold_back=None):
         raise InvalidDocument(f"--policy {policy_file} is not the policy the plan was made under; make a new plan")

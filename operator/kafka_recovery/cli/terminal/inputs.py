@@ -6,11 +6,12 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kafka_recovery.cli.terminal.new_files import read_text
+from kafka_recovery.cli.terminal.text import say
 from kafka_recovery.decision.attesting import hosting, without_a_copy
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -68,8 +69,13 @@ def check_hosts(evidence: Evidence, attestations: Sequence[Attestation]) -> None
 
 
 def read_policy(path: Path | None) -> Policy:
-    """The policy file, or the default policy: every topic, and a person approves."""
-    return policy_file.load_policy(read_text(path, policy_file.LARGEST_FILE), str(path)) if path else Policy()
+    """The policy file, or the default policy: every topic, and a person approves. Tells of what has no effect here."""
+    if path is None:
+        return Policy()
+    policy = policy_file.load_policy(read_text(path, policy_file.LARGEST_FILE), str(path))
+    if policy.hold_back:
+        say(f"{path}: holdBack: {policy.hold_back} has no effect here: only the operator holds Pods back.")
+    return replace(policy, hold_back=None)
 
 
 def read_partition_file(path: Path) -> Wanted:

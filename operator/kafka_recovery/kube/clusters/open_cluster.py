@@ -31,6 +31,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import Outage, outages_left, outages_seen
 from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
 from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 from kafka_recovery.recovery.timing import Timing
@@ -197,10 +198,20 @@ class OpenCluster:
         covered = (each.id for each in found.offline if unruled(each, policy, policy.rule_for(each.id.topic)) is None)
         return tuple(sorted(covered))
 
-    def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
+    def engine(
+        self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer, stages: Stages
+    ) -> Engine:
         """The engine for one recovery in this cluster."""
-        election, timing = self.election(), self.timing
-        return Engine(self.measured, election, journal, approvals, supervision, observer=observer, timing=timing)
+        return Engine(
+            self.measured,
+            self.election(),
+            journal,
+            approvals,
+            supervision,
+            observer=observer,
+            timing=self.timing,
+            stages=stages,
+        )
 
     def undoer(self, journal: Journal) -> Engine:
         """An engine that only puts back what a journal says is altered."""

@@ -13,7 +13,7 @@ from typing import Any
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.formats.printable import one_line
-from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL
+from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CONTROLLER_LABEL
 
 _LONGEST_NAME = 253
 """Of an object, by Kubernetes' own rule for names."""
@@ -98,6 +98,7 @@ def _pod(id: BrokerId, pod: Object, known: Mapping[BrokerId, tuple[VolumeClaim, 
         restarts=_count(container.get("restartCount")),
         claims=_claims_of(spec, None if known is None else known.get(id, ())),
         ephemeral=any("emptyDir" in each and _LOGS.fullmatch(_volume(each)) for each in _parts(spec, "volumes")),
+        controller=mapping(meta.get("labels")).get(CONTROLLER_LABEL) == "true",
     )
 
 

@@ -34,6 +34,7 @@ from kafka_recovery.kube.watching.waits import LONGEST_WAIT, REBALANCING, STRIMZ
 CLUSTER_LABEL = "strimzi.io/cluster"
 KIND_LABEL = "strimzi.io/kind"
 BROKER_LABEL = "strimzi.io/broker-role"
+CONTROLLER_LABEL = "strimzi.io/controller-role"
 
 OVERDUE = timedelta(seconds=30)
 """A Pod that is deleted is gone at its deletionTimestamp; one that is still there so long after has no kubelet."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any
 
 from kafka_recovery.kube.journal.facts import RecoveryRef, unwritable
-from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
+from kafka_recovery.kube.machinery.status_changes import OTHERS, Statuses, change_status
 from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
 
@@ -19,18 +20,6 @@ BEGUN = "begun"
 """The status's field that names them; it is written here alone."""
 MOST = 256
 """Plans that a status names: a recovery begins one at a time, and what ended without an election is forgotten."""
-
-
-class Statuses(Protocol):
-    """What of the API is needed here; see `kube.api.Api`."""
-
-    async def get(self, path: str) -> Object:
-        """An object."""
-        ...
-
-    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
-        """Make this the object's status; Conflict if it changed since it was seen."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +44,6 @@ class ShownPlans:
     api: Statuses
     namespace: str
     recovery: RecoveryRef
-
-    ATTEMPTS: Final = 10
-    """How often somebody else may have written the object between our reading and writing it."""
 
     async def named(self) -> Named:
         """What the status names now; nothing, if the recovery is gone."""
@@ -97,25 +83,22 @@ class ShownPlans:
 
     async def _change(self, wanted: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str] | None:
         """The plans that are named as begun now; None: the recovery is gone, or another one has its name."""
-        for _ in range(self.ATTEMPTS):
-            try:
-                seen = await self.api.get(self._path)
-                if seen["metadata"]["uid"] != self.recovery.uid:
-                    return None
-                status = seen.get("status") or {}
-                before = Named.by(status, self.recovery.uid).begun
-                plans = wanted(before)
-                if plans is not before:
-                    begun = {"recoveryUid": self.recovery.uid, "plans": list(plans)}
-                    await self.api.apply_status(self._path, seen, {**status, BEGUN: begun})
-                return plans
-            except NotFound:
-                return None
-            except Conflict:
-                continue
-            except ApiError as error:
-                raise unwritable(f"the status of {self._name}", error) from error
-        raise JournalUnwritable(f"the status of {self._name} can't be written: others write it all the time")
+        uid = self.recovery.uid
+
+        def changed(status: Mapping[str, Any]) -> Mapping[str, Any]:
+            before = Named.by(status, uid).begun
+            plans = wanted(before)
+            if plans is before:
+                return status
+            return {**status, BEGUN: {"recoveryUid": uid, "plans": list(plans)}}
+
+        try:
+            now = await change_status(self.api, self._path, uid, changed)
+        except Conflict as lost:
+            raise JournalUnwritable(f"the status of {self._name} can't be written: {OTHERS}") from lost
+        except ApiError as error:
+            raise unwritable(f"the status of {self._name}", error) from error
+        return None if now is None else Named.by(now.get("status") or {}, uid).begun
 
     @property
     def _path(self) -> str:

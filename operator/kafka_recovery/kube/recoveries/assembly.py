@@ -10,12 +10,14 @@ from typing import Any
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.broker_pods import broker_pods
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.recoveries.plan_history import PlanHistory
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
@@ -27,6 +29,7 @@ from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.recovery.execution import Stages
 
 SHOWN_EVERY = timedelta(milliseconds=200)
 SHOWN_EACH = timedelta(microseconds=100)
@@ -102,10 +105,20 @@ class Assembly:
             others = {id: name for id in scope if (name := holders.get(id, key[1])) != key[1]}
             return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
 
+        hold = PodHold(
+            self.api,
+            key,
+            uid,
+            cluster.measured,
+            broker_pods(self.api, cluster.spec),
+            Admission(self.api).of_pods,
+            self.told.held_back,
+            named_by(recovery.status),
+        )
         supervision.caution = _only_observed(recovery.status)
         approval = recovery.status.get("approval")
         return RecoveryRun(
-            engine=lambda: cluster.engine(journal, approvals, supervision, progress),
+            engine=lambda: cluster.engine(journal, approvals, supervision, progress, Stages(hold=hold)),
             journal=journal,
             approvals=approvals,
             supervision=supervision,
@@ -119,6 +132,7 @@ class Assembly:
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
             look_around=lambda: cluster.look_for_orphans(self.api),
             elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
+            let_go=hold.let_go,
         )
 
 

@@ -72,6 +72,7 @@ class RecoveryRun:
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
     `elected_before`: told since when an earlier process may have elected without asking anybody.
+    `let_go`: asked to keep no broker away any more, whenever no election can be under way.
     `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
@@ -91,6 +92,7 @@ class RecoveryRun:
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     elected_before: Callable[[datetime], None] = _told_nobody
+    let_go: Callable[[], Awaitable[None]] = _nobody_else
     taken_up: bool = False
     holds: frozenset[TopicPartition] = frozenset()
     """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
@@ -198,6 +200,8 @@ class RecoveryRun:
             self.progress.concluded(outcome)
         self.holds = frozenset(id for run in unfinished for id in run.begun)
         ended = await self._remember_what_ended()
+        if not unfinished:
+            await self.let_go()
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
@@ -260,6 +264,8 @@ class RecoveryRun:
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
+        if not any(map(_in_doubt, report.outcomes)):
+            await self.let_go()
         self._restored = halt is not None and all(outcome.order_restored for outcome in report.outcomes)
         return await self._judge(tried)
 
@@ -367,6 +373,8 @@ class RecoveryRun:
             undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
+            if not any(map(_in_doubt, undone)):
+                await self.let_go()
             _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
         if await self.journal.unfinished() or await self._is_left_altered():
             return False
@@ -447,6 +455,11 @@ class RecoveryRun:
             return True
         self._hold(now.halted)
         return False
+
+
+def _in_doubt(outcome: PartitionOutcome) -> bool:
+    """Whether an election of it may still be held, or its order is altered still."""
+    return outcome.outcome is Outcome.IN_DOUBT or not outcome.order_restored
 
 
 def _in_other(name: str) -> Reason:

@@ -23,6 +23,7 @@ from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.recoveries.hold_back import HOLD_BACK, let_go_of
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.resources.kinds import FROM_INCIDENT
 from kafka_recovery.kube.watching.outages import Outage, left_offline
@@ -208,8 +209,9 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         "partitions": _counts(known.counts),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
-    status |= {name: old[name] for name in (BEGUN, FROM_INCIDENT) if name in old}
+    status |= {name: old[name] for name in (BEGUN, FROM_INCIDENT, HOLD_BACK) if name in old}
     if known.end:
+        status = let_go_of(status)
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
     if known.left:
@@ -253,7 +255,7 @@ def aborted(
     """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
     plans = [_never_begun(told) for told in old.get("plans", ())]
     return {
-        **untaken(why, generation, old, now, stuck=True),
+        **let_go_of(untaken(why, generation, old, now, stuck=True)),
         **({"plans": plans} if plans else {}),
         "finished": True,
         "outcome": str(End.ABORTED),

@@ -47,6 +47,10 @@ class Told:
             why = news.pop(0)
             await self._events.say(raw, "Warning", why.code, "Approve", why.message)
 
+    async def held_back(self, raw: Object, why: Reason, good: bool) -> None:
+        """That a Pod is held back, is not, or is let go."""
+        await self._events.say(raw, "Normal" if good else "Warning", why.code, "HoldBack", why.message)
+
     async def let_go(self, raw: Object, why: str) -> None:
         """That a deleted recovery goes though orders of its may be altered."""
         message = f"{why}; the journal stays, and who watches its Kafka restores what it names"

@@ -1,4 +1,4 @@
-"""Whether the API server checks who approves, attests and writes journals: without that, each may be anybody's word."""
+"""Whether our admission policies are in force: without them approvals and journals may be anybody's word."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kafka_recovery.kube.resources.kinds import GROUP, Meta
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 RECORDS_POLICY = f"recovery-records.{GROUP}"
 ATTESTATIONS_POLICY = f"recovery-attestations.{GROUP}"
+HELD_PODS_POLICY = f"held-pods.{GROUP}"
 """The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
 _IN_FORCE_AFTER = timedelta(seconds=2)
@@ -57,6 +58,11 @@ class Admission:
             return None
         said = f"a lost disk was attested before {ATTESTATIONS_POLICY} was in force as it is now"
         return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: attest it again")
+
+    async def of_pods(self) -> str | None:
+        """Why Pods that a recovery holds back are created all the same, if they are."""
+        since = await self._in_force_since(HELD_PODS_POLICY)
+        return since if isinstance(since, str) else None
 
     async def _in_force_since(self, policy: str) -> datetime | str:
         """Since when policy and binding are as they are now; or what is missing."""

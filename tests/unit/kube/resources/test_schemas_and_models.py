@@ -213,6 +213,7 @@ def test_every_default_can_be_seen_in_the_object() -> None:
 
     assert {path for path in without if not path.endswith("[]")} == {
         "",
+        ".holdBack",
         ".limits.coolDown",
         ".limits.lossBudgetRecords",
         ".rules",

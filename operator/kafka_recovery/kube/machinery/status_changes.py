@@ -1,0 +1,47 @@
+"""Changing one field of an object's status while others write the rest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
+
+ATTEMPTS: Final = 10
+"""How often somebody else may have written the object between our reading and writing it."""
+OTHERS = f"others write it all the time ({ATTEMPTS} tries)"
+
+
+class Statuses(Protocol):
+    """What of the API is needed here; see `kube.api.Api`."""
+
+    async def get(self, path: str) -> Object:
+        """An object."""
+        ...
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        """Make this the object's status; Conflict if it changed since it was seen."""
+        ...
+
+
+async def change_status(
+    api: Statuses, path: str, uid: str, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Object | None:
+    """The object with its `changed` status, as the server keeps it; None: it is gone, or another one has its name.
+
+    Raises ApiError, of which Conflict says that others write it all the time.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            seen = await api.get(path)
+            if seen["metadata"]["uid"] != uid:
+                return None
+            status = seen.get("status") or {}
+            wanted = changed(status)
+            return seen if wanted == status else await api.apply_status(path, seen, wanted)
+        except NotFound:
+            return None
+        except Conflict:
+            if attempt + 1 == ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")

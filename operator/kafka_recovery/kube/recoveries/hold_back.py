@@ -1,0 +1,238 @@
+"""`holdBack: pods`: the Pods of dead brokers that must not return while another leader is elected.
+
+`status.holdBack` of the PartitionRecovery names them, and an admission policy (manifests/admission/held-pods.yaml)
+refuses to create what an unfinished recovery names there. So: the status first, then the Pod is deleted, then a look
+whether one came all the same. The hold ends when the status names it no more; to abort or delete the recovery does too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from kafka_recovery.decision.holding import TERMINATING, HeldPod, Holding, NotHeld, choose, may_return
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.pods import BrokerPod
+from kafka_recovery.domain.policy import HoldBack
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
+from kafka_recovery.kube.machinery.status_changes import Statuses, change_status
+from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.recovery.ports import Cluster
+
+_LOG = logging.getLogger(__name__)
+
+HOLD_BACK = "holdBack"
+"""The status's field; it is written here alone."""
+LONGEST = timedelta(seconds=10)
+"""So long elections wait for it at most."""
+WITHIN = timedelta(seconds=3)
+"""So long after the deletion no Pod may be left that runs on."""
+QUIET = timedelta(seconds=1)
+"""So long no new Pod has come: its controller makes one at once. API servers hear of the status in some 30 ms."""
+POLL = timedelta(milliseconds=200)
+
+
+class Pods(Protocol):
+    """Which Pods are the brokers' of a cluster; see `kube.clusters.broker_pods`."""
+
+    async def look(self) -> tuple[BrokerPod, ...] | Reason:
+        """All of them as they are now; a reason: they can't be seen."""
+        ...
+
+
+class HoldApi(Statuses, Protocol):
+    """What of the API is needed here."""
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete the object with this uid; Conflict if it is another one by now, and gone already is fine."""
+        ...
+
+
+@dataclass
+class PodHold:
+    """Holds back for one recovery. Port `Hold`. `uid`: the recovery's. `pods` None: nothing says whose Pod is whose.
+
+    `unguarded`: why the API server would refuse no Pod, if so. `told`: told of the object, a reason, and whether it is
+    good news. `named`: the Pods that the status named when this process began, by broker.
+    """
+
+    api: HoldApi
+    key: Key
+    uid: str
+    cluster: Cluster
+    pods: Pods | None
+    unguarded: Callable[[], Awaitable[str | None]]
+    told: Callable[[Object, Reason, bool], Awaitable[None]]
+    named: Mapping[BrokerId, str] = field(default_factory=dict)
+
+    async def hold(self, plan: Plan, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        brokers = may_return(plan, partitions) if plan.policy.hold_back is HoldBack.PODS else ()
+        if not brokers:
+            return
+        try:
+            async with asyncio.timeout(LONGEST.total_seconds()):
+                holding = await self._hold(plan, brokers)
+            seen = await self._record(holding)
+        except (ApiError, ClusterFault, TimeoutError) as trouble:
+            holding = _nobody(brokers, _why(trouble))
+            seen = None
+        await self._tell(holding, seen)
+
+    async def let_go(self) -> None:
+        """Name none any more: whoever makes these Pods may make them again. What can't be written is tried again."""
+        if not self.named:
+            return
+        try:
+            seen = await change_status(self.api, self._path, self.uid, let_go_of)
+        except ApiError as error:
+            _LOG.warning("Pods are held back for longer than they have to be: %s", error)
+            return
+        names, self.named = ", ".join(self.named.values()), {}
+        _LOG.info("Pods may be created again: %s", names)
+        if seen:
+            await self.told(seen, Reason("PodLetGo", f"no longer held back, so it may be created again: {names}"), True)
+
+    async def _hold(self, plan: Plan, brokers: Sequence[BrokerId]) -> Holding:
+        if why := await self.unguarded():
+            return _nobody(brokers, f"the API server would create the Pod all the same: {why}")
+        if self.pods is None:
+            return _nobody(brokers, "which Pod is its, nobody knows: the WatchedCluster has no strimziRef")
+        now, pods = await asyncio.gather(
+            self.cluster.gather(Scope(()), plan.policy.widest_evidence_rules), self.pods.look()
+        )
+        if isinstance(pods, Reason):
+            return _nobody(brokers, pods.message)
+        chosen = choose(brokers, now.cluster, pods, self.named)
+        if await self._record(chosen) is None:
+            return Holding()  # the recovery is gone: nothing would hold them
+        left = await _Removal(self, self.pods, chosen.pods).done()
+        stay = tuple(NotHeld(each.broker, left[each.broker]) for each in chosen.pods if each.broker in left)
+        held = tuple(each for each in chosen.pods if each.broker not in left)
+        return replace(chosen, pods=held, not_held=(*chosen.not_held, *stay))
+
+    async def _record(self, holding: Holding) -> Object | None:
+        """Name them in the status; None: the recovery is gone. Raises ApiError."""
+        said = _as_said(holding)
+        seen = await change_status(self.api, self._path, self.uid, lambda status: {**status, HOLD_BACK: said})
+        self.named = {each.broker: each.name for each in holding.pods}
+        return seen
+
+    async def _tell(self, holding: Holding, seen: Object | None) -> None:
+        for pod in holding.pods:
+            _LOG.info("Pod %s of broker %d is held back", pod.name, pod.broker)
+        for each in holding.not_held:
+            _LOG.warning("broker %d is not kept away: %s", each.broker, each.why)
+        if seen is None:
+            return
+        for pod in holding.pods:
+            message = f"Pod {pod.name} of broker {pod.broker} is down, and is not created until leaders are elected"
+            await self.told(seen, Reason("PodHeld", message), True)
+        for each in holding.not_held:
+            message = f"broker {each.broker} is not kept away, and Kafka can elect it if it returns: {each.why}"
+            await self.told(seen, Reason("PodNotHeld", message), False)
+
+    @property
+    def _path(self) -> str:
+        return RECOVERIES.path(*self.key)
+
+
+@dataclass
+class _Removal:
+    """Deletes Pods and looks whether they stay away."""
+
+    hold: PodHold
+    pods: Pods
+    wanted: Sequence[HeldPod]
+    left: dict[BrokerId, str] = field(default_factory=dict)
+    """Brokers whose Pod is there all the same, and why."""
+    again: set[BrokerId] = field(default_factory=set)
+    """Those whose Pod was made anew once, by an API server that had not heard of the hold yet."""
+
+    async def done(self) -> Mapping[BrokerId, str]:
+        """Delete; returns of whom a Pod is left, and why. Raises nothing of the API's."""
+        await asyncio.gather(*(self._delete(each.broker, each.name, each.uid) for each in self.wanted if each.uid))
+        clock = asyncio.get_running_loop().time
+        end = clock() + WITHIN.total_seconds()
+        quiet = clock() + QUIET.total_seconds()
+        while True:
+            await asyncio.sleep(POLL.total_seconds())
+            seen = await self.pods.look()
+            if isinstance(seen, Reason):
+                return self.left | {each.broker: seen.message for each in self.wanted}
+            running = [each for each in self.wanted if each.broker not in self.left and _runs_on(each, seen)]
+            if not running and clock() >= quiet:
+                return self.left
+            if clock() >= end:
+                return self.left | {each.broker: f"Pod {each.name} is still there" for each in running}
+            for each in running:
+                await self._once_more(each, seen)
+
+    async def _once_more(self, pod: HeldPod, seen: Iterable[BrokerPod]) -> None:
+        """Delete the Pod that was made after the first one was deleted; a second one shows that nobody refuses them."""
+        new = next((each for each in seen if each.name == pod.name and each.uid != pod.uid), None)
+        if new is None:
+            return
+        if new.ready or pod.broker in self.again:
+            self.left[pod.broker] = f"Pod {pod.name} was created again: is manifests/admission/held-pods.yaml in force?"
+            return
+        self.again.add(pod.broker)
+        await self._delete(pod.broker, pod.name, new.uid)
+
+    async def _delete(self, broker: BrokerId, name: str, uid: str | None) -> None:
+        namespace, _ = self.hold.key
+        try:
+            await self.hold.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", uid=uid)
+        except Conflict:
+            return  # another one has its name by now, and is looked at next
+        except ApiError as error:
+            self.left[broker] = f"Pod {name} can't be deleted: {_why(error)}"
+
+
+def _runs_on(pod: HeldPod, seen: Collection[BrokerPod]) -> bool:
+    return any(each.name == pod.name and each.reason != TERMINATING for each in seen)
+
+
+def named_by(status: Mapping[str, Any]) -> dict[BrokerId, str]:
+    """The Pods that a status holds back, by broker."""
+    return {BrokerId(each["broker"]): each["name"] for each in (status.get(HOLD_BACK) or {}).get("pods") or ()}
+
+
+def let_go_of(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The status without what it holds back; whom it could not hold back is told on."""
+    not_held = (status.get(HOLD_BACK) or {}).get("notHeld")
+    kept = {name: value for name, value in status.items() if name != HOLD_BACK}
+    return {**kept, **({HOLD_BACK: {"notHeld": not_held}} if not_held else {})}
+
+
+def _as_said(holding: Holding) -> dict[str, Any]:
+    pods = [{"name": each.name, "broker": int(each.broker)} for each in holding.pods]
+    not_held = [{"broker": int(each.broker), "message": _cut(each.why)} for each in holding.not_held]
+    return {name: said for name, said in (("pods", pods), ("notHeld", not_held)) if said}
+
+
+def _nobody(brokers: Iterable[BrokerId], why: str) -> Holding:
+    return Holding(not_held=tuple(NotHeld(broker, why) for broker in brokers))
+
+
+def _why(trouble: Exception) -> str:
+    if isinstance(trouble, ApiError) and trouble.status == HTTPStatus.FORBIDDEN:
+        return f"{trouble.message}; manifests/rbac/optional/hold-back.yaml allows it"
+    if isinstance(trouble, TimeoutError):
+        return f"it took longer than {LONGEST.total_seconds():g} s"
+    return str(trouble)
+
+
+def _cut(text: str) -> str:
+    return printable(text)[:LONGEST_MESSAGE]

@@ -1,0 +1,138 @@
+"""Whose Pod is held back while another leader is elected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.card import card
+from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, may_return
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.pods import BrokerPod
+from kafka_recovery.domain.policy import EvidenceRules, HoldBack, Policy, RequiredAnswers
+from unit.decision.incident import broker, dead, evidence, log, partition, policy
+
+DEAD = BrokerId(1)
+POD = BrokerPod(DEAD, "prod-brokers-1", "uid-1", phase="Pending")
+
+
+def planned(*partitions: PartitionEvidence) -> Plan:
+    return decide(evidence(*partitions or (partition({1: None, 2: log(27), 3: log(15)}),)), Policy())
+
+
+def chosen(*pods: BrokerPod, cluster: ClusterState | None = None, before: dict[BrokerId, str] | None = None) -> Holding:
+    plan = planned()
+    return choose(may_return(plan), cluster or plan.evidence.cluster, pods, before or {})
+
+
+def seen_now(**changes: Any) -> ClusterState:
+    """The cluster, where the controllers see the dead broker otherwise."""
+    cluster = planned().evidence.cluster
+    return replace(cluster, brokers=tuple(replace(b, **changes) if b.id == DEAD else b for b in cluster.brokers))
+
+
+def only_why(holding: Holding) -> str:
+    assert holding.pods == ()
+    (left,) = holding.not_held
+    assert left.broker == DEAD
+    return left.why
+
+
+def test_the_pod_of_a_dead_isr_member_is_held_back() -> None:
+    assert chosen(POD) == Holding((HeldPod(DEAD, "prod-brokers-1", "uid-1"),))
+
+
+def test_a_plan_says_whose_pod_is_held_back_where_the_policy_wants_it() -> None:
+    said = "While leaders are elected, the operator keeps broker 1 away, if down: its Pod is deleted (holdBack: pods)."
+    plan = planned()
+
+    assert said not in card(plan).situation
+    assert said in card(replace(plan, policy=replace(plan.policy, hold_back=HoldBack.PODS))).situation
+
+
+def test_a_broker_that_is_to_lead_another_partition_is_not_kept_away() -> None:
+    other = TopicPartition("payments", 0)
+    seen = evidence(
+        partition({1: None, 2: log(27), 3: log(15)}),
+        partition({1: log(30), 4: None}, id=other, isr=(4,)),
+        brokers=(broker(1), broker(2), broker(3), dead(4)),
+    )
+    rules = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    plan = decide(seen, rules, waited={TopicPartition("orders", 0): timedelta(hours=1)})
+    elections = {id: decision.leader for id, decision in plan.elections.items()}
+
+    assert DEAD not in may_return(plan)
+    assert elections == {other: DEAD, TopicPartition("orders", 0): 2}
+
+
+def test_so_is_the_last_known_leader_s_where_isr_and_elr_are_empty() -> None:
+    """KIP-966: with ELR on the controller elects it once it is back."""
+    plan = planned(partition({1: None, 2: log(27), 3: log(15)}, isr=(), elr=(), last_known_elr=(DEAD,)))
+
+    assert may_return(plan) == (DEAD,)
+
+
+def test_a_dead_replica_that_kafka_does_not_elect_is_left_alone() -> None:
+    plan = planned(partition({4: None, 1: None, 2: log(27)}, isr=(1,)))
+
+    assert may_return(plan) == (DEAD,)
+
+
+def test_only_for_partitions_that_are_elected_now() -> None:
+    other = TopicPartition("payments", 0)
+    plan = planned(
+        partition({1: None, 2: log(27), 3: log(15)}), partition({4: None, 2: log(27), 3: log(15)}, id=other, isr=(4,))
+    )
+
+    assert may_return(plan) == (1, 4)
+    assert may_return(plan, [other]) == (4,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"ready": True}, "is Ready, so its broker runs"),
+        ({"ephemeral": True}, "emptyDir, which would be deleted with it"),
+        ({"controller": True}, "a controller of the quorum as well"),
+    ],
+)
+def test_a_pod_that_must_not_go_stays_and_it_is_said_why(changes: dict[str, Any], says: str) -> None:
+    assert says in only_why(chosen(replace(POD, **changes)))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"reachable": True}, {"fenced": False, "registered": True}], ids=["it answers", "it is unfenced"]
+)
+def test_a_broker_that_runs_by_now_is_not_stopped(changes: dict[str, Any]) -> None:
+    assert "broker 1 runs" in only_why(chosen(POD, cluster=seen_now(**changes)))
+
+
+def test_of_two_pods_of_one_broker_nobody_knows_which_is_right() -> None:
+    why = only_why(chosen(POD, replace(POD, name="prod-evil-1")))
+
+    assert "several Pods say that they are broker 1: prod-brokers-1, prod-evil-1" in why
+
+
+def test_a_broker_without_a_pod_is_told_unless_its_pod_is_held_back_already() -> None:
+    assert "has no Pod at the moment" in only_why(chosen(BrokerPod(DEAD)))
+    assert chosen(before={DEAD: "prod-brokers-1"}).pods == (HeldPod(DEAD, "prod-brokers-1"),)
+
+
+def test_a_pod_that_is_going_already_is_not_deleted_again() -> None:
+    assert chosen(replace(POD, reason="Terminating")).pods == (HeldPod(DEAD, "prod-brokers-1"),)
+
+
+def test_no_more_pods_than_a_status_has_room_for() -> None:
+    many = [BrokerId(number) for number in range(100, 100 + MOST + 10)]
+    pods = [BrokerPod(broker, f"prod-brokers-{broker}", "uid") for broker in many]
+
+    held = choose(many, planned().evidence.cluster, pods, {})
+
+    assert [each.broker for each in held.pods] == many[:MOST]
+    assert [each.broker for each in held.not_held] == many[MOST:]

@@ -1,0 +1,350 @@
+"""`holdBack: pods`: a dead broker's Pod is kept away while leaders are elected, and may come back when that is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.hold_back import named_by
+from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
+from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from unit.kube.clusters import strimzi
+from unit.kube.journal.journals import NAME, NAMESPACE
+from unit.kube.office import Office
+from unit.kube.our_objects import OurObjects, inhabited, policy_in_force
+from unit.recovery.brokers import Fate
+from unit.recovery.world import World, crash
+from unit.virtual import taking_no_time
+
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+POD = "prod-brokers-1"
+
+
+class PodSet(OurObjects):
+    """A Kubernetes in which a deleted Pod of a broker is made anew at once, unless the API server refuses to.
+
+    `deaf`: how often it makes one although a recovery holds it back: its API server has not heard of that yet.
+    """
+
+    def __init__(self, objects: OurObjects) -> None:
+        super().__init__()
+        self.objects = objects.objects
+        self.deaf = 0
+        self.lingers = False
+
+    def runs(self, broker: int = 1, **like: Any) -> None:
+        """There is such a Pod."""
+        made = strimzi.pod(broker, **{"ready": False, "phase": "Pending", **like})
+        made["metadata"] |= {"uid": f"uid-{next(self._numbers)}", "namespace": NAMESPACE}
+        self._keep(f"{PODS}/{made['metadata']['name']}", made)
+
+    def pod(self) -> Object | None:
+        return self.objects.get(f"{PODS}/{POD}")
+
+    def held(self, name: str = NAME) -> list[str]:
+        """The Pods that the API server refuses to make."""
+        recovery = self.objects[RECOVERIES.path(NAMESPACE, name)]
+        over = recovery["spec"].get("abort") or recovery.get("status", {}).get("finished")
+        return [] if over else list(named_by(recovery.get("status", {})).values())
+
+    async def list_all(
+        self, path: str, *, params: Mapping[str, str] | None = None, deadline: timedelta | None = None
+    ) -> list[Object]:
+        if path == PODS:
+            self._read(path)
+            return [each for at, each in self.objects.items() if at.startswith(f"{PODS}/")]
+        return await super().list_all(path, params=params, deadline=deadline)
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        gone = self.objects.get(path)
+        if gone and path.startswith(PODS) and self.lingers:
+            self._write(f"delete {path}")
+            gone["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:30Z"
+            return
+        await super().delete(path, uid=uid)
+        if path == f"{PODS}/{POD}" and gone and self.makes_it_anew():
+            self.runs()
+
+    def makes_it_anew(self) -> bool:
+        if POD not in self.held():
+            return True
+        self.deaf -= 1
+        return self.deaf >= 0
+
+
+@pytest.fixture
+def kubernetes() -> PodSet:
+    """The policy holds Pods back, and the dead broker's is about to start."""
+    api = PodSet(inhabited())
+    api.change(POLICIES, "rules", holdBack="pods")
+    api.change(CLUSTERS, "prod", bootstrapServers=None, strimziRef={"name": "prod"})
+    policy_in_force(api, HELD_PODS_POLICY)
+    api.runs()
+    return api
+
+
+@pytest.fixture
+def office(world: World, kubernetes: PodSet) -> Office:
+    return Office(world, kubernetes)
+
+
+@pytest.fixture
+def at_election(world: World, kubernetes: PodSet) -> list[tuple[bool, list[str]]]:
+    """Whether the Pod was there when the first order was set, and what was held back then."""
+    seen: list[tuple[bool, list[str]]] = []
+    world.before("designate", lambda: seen.append((kubernetes.pod() is not None, kubernetes.held())))
+    return seen
+
+
+def not_held(office: Office) -> str:
+    """Why the broker was not kept away."""
+    (told,) = office.status()["holdBack"]["notHeld"]
+    assert told["broker"] == 1
+    message: str = told["message"]
+    return message
+
+
+def deletions(api: OurObjects) -> list[str]:
+    return [what for what in api.writes if what.startswith(f"delete {PODS}")]
+
+
+@taking_no_time
+async def test_the_pod_is_gone_before_the_first_order_is_set_and_may_come_back_when_another_leads(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    office.takes_up()
+    status = await office.until("Recovered")
+
+    assert at_election == [(False, [POD])]
+    assert kubernetes.held() == []
+    assert "holdBack" not in status
+    assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
+    assert office.world.leader() == 2
+
+
+@taking_no_time
+async def test_it_is_named_in_the_status_before_it_is_deleted(office: Office, kubernetes: PodSet) -> None:
+    """Else its controller would make it anew, and nobody would refuse that."""
+    office.takes_up()
+    await office.until("Recovered")
+
+    deleted = kubernetes.writes.index(f"delete {PODS}/{POD}")
+    named = [place for place, status in enumerate(kubernetes.statuses) if named_by(status)]
+    assert named
+    assert any(what.startswith("status") for what in kubernetes.writes[:deleted])
+    assert deletions(kubernetes) == [f"delete {PODS}/{POD}"]
+
+
+@taking_no_time
+async def test_nobody_s_pod_is_touched_where_the_policy_does_not_ask_for_it(office: Office, kubernetes: PodSet) -> None:
+    kubernetes.change(POLICIES, "rules", holdBack=None)
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert deletions(kubernetes) == []
+    assert kubernetes.pod()
+
+
+@taking_no_time
+async def test_nothing_is_touched_before_a_person_has_approved(world: World, kubernetes: PodSet) -> None:
+    kubernetes.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
+    office = Office(world, kubernetes)
+    office.takes_up()
+    await office.until("AwaitingApproval")
+    assert deletions(kubernetes) == []
+
+    kubernetes.approve(office.status()["plan"]["digest"])
+    office.all.approval_seen((NAMESPACE, NAME))
+    await office.until("Recovered")
+
+    assert deletions(kubernetes) == [f"delete {PODS}/{POD}"]
+
+
+@taking_no_time
+async def test_a_pod_that_is_ready_is_never_deleted(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    kubernetes.runs(ready=True, phase="Running")
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert deletions(kubernetes) == []
+    assert at_election == [(True, [])]
+    assert "Pod prod-brokers-1 of broker 1 is Ready" in not_held(office)
+    assert ("Warning", "PodNotHeld") in office.events.said
+
+
+@taking_no_time
+async def test_a_pod_made_by_an_api_server_that_has_not_heard_of_the_hold_yet_is_deleted_once_more(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    kubernetes.deaf = 1
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert len(deletions(kubernetes)) == 2
+    assert at_election == [(False, [POD])]
+
+
+@taking_no_time
+async def test_a_pod_that_comes_again_and_again_is_not_called_held(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    kubernetes.deaf = 100
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert len(deletions(kubernetes)) == 2
+    assert at_election == [(True, [])]
+    assert "was created again" in not_held(office)
+
+
+@taking_no_time
+async def test_one_that_is_being_stopped_is_held(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    """On a node that is lost it stays so: nothing starts it again there."""
+    kubernetes.lingers = True
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert at_election == [(True, [POD])]
+
+
+@pytest.mark.parametrize(
+    ("goes_wrong", "says"),
+    [
+        (lambda api: setattr(api, "refusing", lambda what: what.startswith(f"delete {PODS}")), "hold-back.yaml"),
+        (lambda api: setattr(api, "unread", PODS), "can't be seen"),
+        (lambda api: [api.objects.pop(at) for at in list(api.objects) if HELD_PODS_POLICY in at], "is not there"),
+        (
+            lambda api: api.change(CLUSTERS, "prod", strimziRef=None, bootstrapServers=["kafka:9092"]),
+            "has no strimziRef",
+        ),
+    ],
+    ids=["no right to delete", "Pods unseen", "no admission policy", "not Strimzi's"],
+)
+@taking_no_time
+async def test_what_can_t_be_held_is_told_and_leaders_are_elected_all_the_same(
+    office: Office, kubernetes: PodSet, goes_wrong: Any, says: str
+) -> None:
+    goes_wrong(kubernetes)
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert says in not_held(office)
+    assert kubernetes.pod()
+    assert office.world.leader() == 2
+
+
+@taking_no_time
+async def test_after_a_crash_between_the_status_and_the_deletion_the_next_process_deletes_it(
+    office: Office, kubernetes: PodSet, world: World, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    async def never(path: str, *, uid: str | None = None) -> None:
+        await asyncio.Event().wait()
+
+    kubernetes.delete, real = never, kubernetes.delete  # type: ignore[method-assign]
+    office.takes_up()
+    async with asyncio.timeout(100):
+        while not kubernetes.held():
+            await asyncio.sleep(0.05)
+    await dies(office)
+    kubernetes.delete = real  # type: ignore[method-assign]
+    assert kubernetes.pod()
+
+    again = Office(world, kubernetes)
+    again.takes_up()
+    await again.until("Recovered")
+
+    assert at_election == [(False, [POD])]
+    assert kubernetes.held() == []
+
+
+@taking_no_time
+async def test_it_stays_away_through_a_crash_in_the_middle_of_an_election(
+    office: Office, kubernetes: PodSet, world: World
+) -> None:
+    hit = asyncio.Event()
+    world.after("designate", hit.set)
+    world.after("designate", crash)
+    office.takes_up()
+    async with asyncio.timeout(100):
+        await hit.wait()
+    await dies(office)
+    assert kubernetes.held() == [POD]
+
+    world.steps.dead = False
+    again = Office(world, kubernetes)
+    again.takes_up()
+    await again.until("Recovered")
+
+    assert kubernetes.held() == []
+    assert len(deletions(kubernetes)) == 1
+
+
+@taking_no_time
+async def test_a_crash_before_it_was_let_go_lets_it_go_at_the_next_start(
+    office: Office, kubernetes: PodSet, world: World
+) -> None:
+    """What the status of a recovery names that has begun nothing is let go first of all."""
+    recovery = kubernetes.recovery()
+    recovery["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
+    kubernetes.change(POLICIES, "rules", holdBack=None)
+    kubernetes.change(RECOVERIES, NAME, suspend=True)
+
+    office.takes_up()
+    await office.until("Suspended")
+    await asyncio.sleep(5)
+
+    assert kubernetes.held() == []
+
+
+@taking_no_time
+async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
+    office: Office, kubernetes: PodSet, world: World
+) -> None:
+    world.kafka.restore_fates = [Fate.LOST] * 12
+    office.takes_up()
+    await office.until("NotYetRecovered")
+    assert kubernetes.held() == [POD]
+    assert kubernetes.pod() is None
+
+    await office.until("Recovered", within=1000)
+
+    assert kubernetes.held() == []
+
+
+@taking_no_time
+async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, world: World) -> None:
+    world.kafka.restore_fates = [Fate.LOST] * 12
+    office.takes_up()
+    await office.until("NotYetRecovered")
+
+    kubernetes.change(RECOVERIES, NAME, abort=True)
+
+    assert kubernetes.held() == []
+    office.see()
+    async with asyncio.timeout(1000):
+        while not office.status()["finished"]:
+            await asyncio.sleep(1)
+    assert "holdBack" not in office.status()
+
+
+async def dies(office: Office) -> None:
+    """The process ends without a word."""
+    for each in list(office.all._open.values()):
+        each.task.cancel()
+        await asyncio.gather(each.task, return_exceptions=True)
+    await office.queue.stop(timedelta(0))
