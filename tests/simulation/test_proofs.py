@@ -154,8 +154,8 @@ def forked(order: CandidateOrder) -> Scenario:
 def test_a_proof_puts_a_log_before_one_of_a_newer_epoch(order: CandidateOrder, bound: int) -> None:
     history = happen(forked(order))
 
-    assert [loss.at_most for loss in losses(history)] == [bound]
     assert "\n".join(map(str, history.findings)) == ""
+    assert [loss.at_most for loss in losses(history)] == [bound]
 
 
 def test_an_engine_that_ranks_by_epochs_where_its_rule_asks_for_proofs_is_found(

@@ -47,7 +47,11 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """One partition's end. `order_restored` is False while the assignment order is still the election's."""
+    """One partition's end.
+
+    `order_restored`: whether nothing of an election is left in the assignment order. False while the order is still the
+    election's; None where nobody knows: it could not be seen, or a request that may still take effect would alter it.
+    """
 
     id: TopicPartition
     outcome: Outcome
@@ -55,8 +59,13 @@ class PartitionOutcome:
     leader: BrokerId | None = None
     leader_epoch: LeaderEpoch | None = None
     log_end: Offset | None = None
-    order_restored: bool = True
+    order_restored: bool | None = True
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing of it is left to wait for or to undo."""
+        return self.order_restored is True and self.outcome is not Outcome.IN_DOUBT
 
 
 @dataclass(frozen=True, slots=True)

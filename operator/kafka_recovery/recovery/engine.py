@@ -158,7 +158,7 @@ class Engine:
         damaged = (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name))
         if own := next(damaged, None):
             for id in plan.elections:
-                session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, own.why, order_restored=False))
+                session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, own.why, order_restored=None))
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
@@ -188,7 +188,7 @@ class Engine:
         entries = await self._unfinished()
         session.left_behind = LeftBehind.by(entries)
         for id, reason in session.left_behind.at.items():
-            session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, reason, order_restored=False))
+            session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, reason, order_restored=None))
         for run in entries:
             if isinstance(run, Run):
                 await execution.take_over(run, go_on=go_on)
@@ -273,21 +273,21 @@ class Engine:
 
         Where no order was altered, an election may still be held by a broker that is silent.
         """
-        earlier, altered = replace(execution, session=Session(Silent())), set[TopicPartition]()
+        earlier = replace(execution, session=Session(Silent()))
         for run in entries:
             if isinstance(run, Run) and run.digest != but:
                 execution.session.take_over(run)
                 await earlier.take_over(run, go_on=False)
-                elected = run.plan.elections.items()
-                altered.update(id for id, decision in elected if decision.order != decision.assignment)
         message = (
-            "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
+            "an earlier run altered its assignment order, or may have, and nobody saw it put back: a plan would keep it"
+            " for good"
         )
         reason = Reason("OrderNotRestored", message)
-        left = [outcome for outcome in earlier.session.report().outcomes if not outcome.order_restored]
-        still = {outcome.id: (outcome.id not in altered and outcome.reason) or reason for outcome in left}
+        left = [outcome for outcome in earlier.session.report().outcomes if not outcome.is_settled]
+        still = {o.id: (o.order_restored and o.reason) or reason for o in left}
         damaged = LeftBehind.by(entries)
-        return replace(damaged, at=still | dict(damaged.at))
+        unaltered = frozenset(o.id for o in left if o.order_restored) - damaged.at.keys()
+        return replace(damaged, at=still | dict(damaged.at), unaltered=unaltered)
 
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""

@@ -224,7 +224,7 @@ class Execution:
         if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
             reason = Reason("OrderNotRestored", "nobody saw its assignment order put back; try again")
             outcome = Outcome.REFUSED if run.unseen is None else Outcome.IN_DOUBT  # it may have been elected
-            self.session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=False))
+            self.session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=run.restored))
             return True
         if run.lead is not None or run.ending is Ending.FAILED:
             return self.session.end(run) is not None

@@ -9,7 +9,7 @@ from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.partition_run import Ending, PartitionRun
+from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
 
 MINIMUM_UNREAD = "min.insync.replicas could not be read, so whether producers with acks=all can write is not known"
 
@@ -30,7 +30,7 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
         elected_before = any(not each.cut_short for each in run.earlier)
         outcome = Outcome.FAILED if elected_before else Outcome.REFUSED
         return PartitionOutcome(run.id, outcome, why, order_restored=run.restored)
-    if run.ending is Ending.UNKNOWN or not run.restored:
+    if run.ending is Ending.UNKNOWN or run.state is State.ALTERED:
         return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=run.restored)
     return None
 

@@ -125,7 +125,8 @@ class PartitionRun:
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
     same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
     have been altered. `sent`: its election reached the controller, which answered. `held`: one was held, or may have
-    been. `cut_short`: it was begun by a process that died. `verified`: the designated leader's own answer, with all
+    been. `cut_short`: it was begun by a process that died. `ours`: whether its order is the election's; None: nobody
+    knows. `verified`: the designated leader's own answer, with all
     that was planned of its log, whatever came after it. `look`: the last look at it, or why it showed nothing:
     `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing.
     """
@@ -139,6 +140,7 @@ class PartitionRun:
     sent: bool = False
     held: bool = False
     cut_short: bool = False
+    ours: bool | None = False
     lead: Lead | None = None
     verified: Lead | None = None
     why: Reason | None = None
@@ -154,6 +156,7 @@ class PartitionRun:
     def take_over(self, *, held: bool) -> None:
         """Go on with what a process had begun that died, once none of its requests is under way any more."""
         self.state, self.begun, self.held, self.cut_short = State.ELECTED, True, held, True
+        self.ours = self._may_be_ours
 
     @property
     def id(self) -> TopicPartition:
@@ -185,9 +188,14 @@ class PartitionRun:
         return next((seen for seen in reversed(later) if seen.leader_epoch == first.leader_epoch), first)
 
     @property
-    def restored(self) -> bool:
-        """Whether nothing of this run is left in its order."""
-        return self.state is not State.ALTERED
+    def restored(self) -> bool | None:
+        """Whether nothing of this run is left in its order. None: nobody knows."""
+        return None if self.ours is None else not self.ours
+
+    @property
+    def _may_be_ours(self) -> bool | None:
+        """What is known of an order once it may have been asked for. Where an election leaves it alone, it is not."""
+        return False if self.decision.order == self.decision.assignment else None
 
     @property
     def leads_as_planned(self) -> bool:
@@ -202,12 +210,14 @@ class PartitionRun:
         self.state = step.target
         match event:
             case Started():
-                self.begun = True
+                self.begun, self.ours = True, self._may_be_ours
             case Answered(answer):
                 self.sent |= step.elects and answer.relay is not None
                 self.held |= step.elects and answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED)
                 if step.target is State.IN_DOUBT:
                     self.why = answer.reason
+                elif step.target is State.DESIGNATED:
+                    self.ours = self.ours is None
                 elif step.target is State.LEADERLESS:
                     refused = answer.answer is Answer.REFUSED
                     self.why = answer.reason or Reason(
@@ -216,6 +226,8 @@ class PartitionRun:
                     self.ending = Ending.REFUSED if refused else Ending.AGAIN
             case Abandoned(why, ending) | NotLed(why, ending):
                 self.why, self.ending, self.lead = why, ending, None
+                if step.target is State.UNTOUCHED:
+                    self.ours = False
             case Led(lead):
                 self.lead, self.why, self.ending = lead, None, None
                 if self.verified is None and is_as_planned(lead, self.decision):
@@ -223,6 +235,9 @@ class PartitionRun:
             case LedMeanwhile(why, ending):
                 self.held, self.why, self.ending = True, why or self.why, ending
             case OrderRead(sighting, answer):
+                if sighting is not None:
+                    seen = order_is_ours(sighting, self)
+                    self.ours = None if seen is False and step.target is State.ALTERED else seen
                 self.unrestored = answer.reason if answer and step.target is State.ALTERED else None
                 self.look = sighting if isinstance(sighting, Leadership) else None
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None

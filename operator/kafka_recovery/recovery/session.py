@@ -34,12 +34,14 @@ class Waiting:
 class LeftBehind:
     """Where earlier runs altered an order that was not put back, or may have: nobody is elected there.
 
-    `anywhere`: why it may be any partition. `damaged`: what is wrong with runs that can't be read.
+    `anywhere`: why it may be any partition. `damaged`: what is wrong with runs that can't be read. `unaltered`: of the
+    partitions, those whose order is their own, and where a request may still elect.
     """
 
     at: Mapping[TopicPartition, Reason]
     anywhere: Reason | None = None
     damaged: tuple[Reason, ...] = ()
+    unaltered: frozenset[TopicPartition] = frozenset()
 
     @classmethod
     def by(cls, runs: Iterable[Run | DamagedRun]) -> LeftBehind:
@@ -119,8 +121,8 @@ class Session:
 
     def conclude(self, outcome: PartitionOutcome) -> None:
         """Keep a partition's outcome; the last one counts."""
-        if outcome.id in self.left_behind.at:
-            outcome = replace(outcome, order_restored=False)
+        if outcome.order_restored and outcome.id in self.left_behind.at.keys() - self.left_behind.unaltered:
+            outcome = replace(outcome, order_restored=None)
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
         if known != outcome:
@@ -193,7 +195,7 @@ class Session:
     def settled(self, partitions: Collection[TopicPartition], again: Collection[TopicPartition] = ()) -> bool:
         """Whether nothing of these is left to do or to undo. `again`: what has no outcome yet, and its own order."""
         outcomes = [self._outcomes.get(id) for id in partitions if id not in again]
-        ended = all(o is not None and o.outcome is not Outcome.IN_DOUBT and o.order_restored for o in outcomes)
+        ended = all(outcome is not None and outcome.is_settled for outcome in outcomes)
         return ended and self.postponed.isdisjoint(partitions)
 
     def failure(self, partition: TopicPartition) -> Reason | None:
@@ -217,9 +219,11 @@ class Session:
                 continue
             runs = self._runs.get(decision.id, ())
             own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
-            altered = any(run.begun and run.state not in (State.RESTORED, State.UNTOUCHED) for run in own)
-            if altered or any(run.cut_short for run in runs):
-                self.conclude(PartitionOutcome(decision.id, Outcome.IN_DOUBT, why, order_restored=not altered))
+            unfinished = any(run.begun and run.state not in (State.RESTORED, State.UNTOUCHED) for run in own)
+            if unfinished or any(run.cut_short for run in runs):
+                orders = {run.restored for run in own}
+                restored = False if False in orders else None if None in orders else True
+                self.conclude(PartitionOutcome(decision.id, Outcome.IN_DOUBT, why, order_restored=restored))
             else:
                 self.refuse(decision.id, why)
 

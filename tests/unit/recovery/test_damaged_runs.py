@@ -112,7 +112,7 @@ async def test_a_damaged_run_is_left_alone_and_another_recovery_goes_on(world: W
     assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (
         Outcome.REFUSED,
         "JournalDamaged",
-        False,
+        None,
     )
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
     assert len(report.damaged) == 1
@@ -135,7 +135,7 @@ async def test_resume_and_undo_tell_of_a_damaged_run_and_see_to_the_others(world
 
     assert undone[PAYMENTS].order_restored
     for report in (undone, again):
-        assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
+        assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, None)
         assert code(report) == "JournalDamaged"
     assert world.unrestored() == [ORDERS]
     assert await world.open_runs() == [damaged.name]

@@ -96,6 +96,38 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_may_still_hol
     assert await world.open_runs() == []
 
 
+async def test_what_was_elected_as_its_order_stood_is_not_told_as_altered_and_is_held_for_whoever_holds_its_election(
+    world: World,
+) -> None:
+    """Its order is its owner's, whatever the silent broker does; that it may still elect is why nobody else does."""
+    world.kafka.designates = True
+    world.kafka.elect_fates = [Fate.LOST]
+    world.before("elect", partial(stand_still, world))
+
+    reports = [await world.recover(), await world.resume(), await world.undo(), await world.recover()]
+
+    assert world.kept_its_promises(), "no order was ever altered"
+    assert [report[ORDERS].order_restored for report in reports] == [True] * 4
+    assert [report[ORDERS].is_settled for report in reports] == [False, False, False, True]
+    assert code(reports[-1]) == "RelaySilent"
+    assert world.changed().count("elect") == 1
+    assert await world.open_runs() == list(reports[0].plans), "whoever goes on waits for it as well"
+
+
+async def test_an_order_that_a_silent_relay_may_yet_alter_is_neither_told_as_altered_nor_as_the_original(
+    world: World,
+) -> None:
+    world.kafka.designate_fates = [Fate.LOST]
+    world.before("designate", partial(stand_still, world))
+
+    reports = [await world.recover(), await world.resume(), await world.recover()]
+
+    assert [report[ORDERS].order_restored for report in reports] == [None] * 3
+    assert code(reports[-1]) == "OrderNotRestored"
+    assert world.changed() == ["designate"]
+    assert await world.open_runs() == list(reports[0].plans)
+
+
 async def test_a_relay_whose_process_is_gone_forwards_nothing_more_than_it_did(world: World) -> None:
     world.kafka.elect_fates = [Fate.DONE]
     world.before("elect", partial(world.kafka.kill, 4))
@@ -149,7 +181,7 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
     assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (
         Outcome.IN_DOUBT,
         "RelaySilent",
-        False,
+        None,
     )
     assert world.changed() == ["designate", "elect"]
 
@@ -213,7 +245,7 @@ async def test_an_order_that_could_not_be_read_is_not_called_restored(world: Wor
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, None)
     assert code(report) == "NotSeen", "its leader answered, and may have died since"
     assert await world.open_runs() == list(report.plans)
 
@@ -277,7 +309,7 @@ async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be
     report = await world.recover()
 
     assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "TopicAuthorizationFailed")
-    assert report[ORDERS].order_restored is designates
+    assert report[ORDERS].order_restored is (True if designates else None)
     assert await world.open_runs() == list(report.plans)
 
     world.kafka.hidden.clear()

@@ -281,7 +281,7 @@ async def test_what_a_resume_can_not_see_may_have_been_elected_and_is_unknown(wo
     world.kafka.hidden.clear()
     resumed = await world.resume()
 
-    assert (blind[ORDERS].outcome, blind[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
+    assert (blind[ORDERS].outcome, blind[ORDERS].order_restored) == (Outcome.IN_DOUBT, None)
     assert code(blind) == "TopicAuthorizationFailed"
     assert (resumed[ORDERS].outcome, resumed[ORDERS].order_restored) == (Outcome.RECOVERED, True)
 

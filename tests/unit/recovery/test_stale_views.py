@@ -72,7 +72,7 @@ async def test_a_run_that_sees_only_older_metadata_than_it_was_planned_by_stays_
 
     report = await world.resume(AUTO)
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, None)
     assert code(report) == "StaleMetadata"
     assert await world.open_runs() == list(report.plans)
 

@@ -183,7 +183,10 @@ async def undo(site: Site, records: Path | None = None) -> ExitCode:
             raise
     write_result(site.output, report_document(report), undone_table(report))
     _tell_damaged(report)
-    if all(outcome.order_restored for outcome in report.outcomes):
+    doubts = (done.reason for done in report.outcomes if done.reason and done.outcome is Outcome.IN_DOUBT)
+    for why in dict.fromkeys(why for why in doubts if why not in report.damaged):
+        say(str(why))
+    if all(outcome.is_settled for outcome in report.outcomes):
         return ExitCode.JOURNAL if report.damaged else ExitCode.DONE
     return stopped(site.interrupts) if site.interrupts.received else ExitCode.NOT_RECOVERED
 
@@ -291,7 +294,8 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved], named
         say(f"Stopped by {site.interrupts.received.name}. {begun}")
         return stopped(site.interrupts)
     if not restored:
-        complain(f"some assignment orders are not restored yet. To try again: {site.command('undo')}")
+        unknown = "or nobody knows whether they are"
+        complain(f"some assignment orders are not restored yet, {unknown}. To try again: {site.command('undo')}")
     for plan in unapproved:
         complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
         for sentence in plan.stop:

@@ -91,7 +91,8 @@ def _kept(journal: FileJournal, cluster: str, run: str, entry: Run | DamagedRun 
         begun = None if entry.partitions is None else len(entry.partitions)
         return KeptRun(cluster, run, State.DAMAGED, begun, None, str(entry.why))
     if isinstance(entry, Run):
-        altered = entry.in_flight or any(not done.order_restored for done in entry.outcomes)
+        orders = [d for id, d in entry.plan.elections.items() if id in entry.begun and d.order != d.assignment]
+        altered = orders and (entry.in_flight or any(not done.order_restored for done in entry.outcomes))
         state = State.ORDERS_ALTERED if altered else State.UNFINISHED
         return KeptRun(cluster, run, state, len(entry.begun), entry.plan)
     try:

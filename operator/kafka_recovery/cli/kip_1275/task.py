@@ -18,6 +18,7 @@ from kafka_recovery.cli.terminal.render import Output, lines, write_result
 from kafka_recovery.cli.terminal.running import stopped
 from kafka_recovery.cli.terminal.tables import evidence_table
 from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.words import order_left
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
@@ -189,8 +190,8 @@ def _conclude(site: Site, outcomes: list[PartitionOutcome]) -> ExitCode:
         for warning in done.warnings:
             say(f"{done.id}: Warning: {warning}")
         if not (done.outcome.is_recovered and done.order_restored):
-            order = "" if done.order_restored else " (its assignment order is not restored yet: run again)"
-            say(f"{done.id}: {done.reason or done.outcome}{order}")
+            order = order_left(done)
+            say(f"{done.id}: {done.reason or done.outcome}{order and f' ({order}: run again)'}")
     if all(done.outcome.is_recovered and done.order_restored for done in outcomes):
         return ExitCode.DONE
     return stopped(site.interrupts) if site.interrupts.received else ExitCode.NOT_RECOVERED

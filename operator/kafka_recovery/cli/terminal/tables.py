@@ -276,7 +276,8 @@ def undone_table(report: Report) -> RenderableType:
     """Which assignment orders are the original ones again."""
     if not report.outcomes:
         return lines("Nothing to undo: the journal holds no unfinished run.")
-    rows = ((done.id, "restored" if done.order_restored else "NOT restored") for done in report.outcomes)
+    told = {True: "restored", False: "NOT restored", None: "not known"}
+    rows = ((done.id, told[done.order_restored]) for done in report.outcomes)
     return table("Partition", "Assignment order", rows=rows)
 
 
@@ -345,8 +346,8 @@ def _outcome(done: PartitionOutcome) -> Text:
 
 
 def _why(done: PartitionOutcome) -> str:
-    order = "" if done.order_restored else "its assignment order is not restored yet; "
-    return order + (done.reason.code if done.reason else "") or "-"
+    order = words.order_left(done)
+    return (order and f"{order}; ") + (done.reason.code if done.reason else "") or "-"
 
 
 def _or_dash(value: object) -> object:

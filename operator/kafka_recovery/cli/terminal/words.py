@@ -177,11 +177,20 @@ def copies(count: int) -> str:
     return "copy" if count == 1 else f"{count:,} copies"
 
 
+UNRESTORED = "its assignment order is not restored yet"
+UNSEEN_ORDER = "nobody knows whether its assignment order is the original one"
+
+
+def order_left(done: PartitionOutcome) -> str:
+    """What is to be said of a partition's assignment order; nothing if it is the original one."""
+    return {True: "", False: UNRESTORED, None: UNSEEN_ORDER}[done.order_restored]
+
+
 def outcome(done: PartitionOutcome) -> str:
     """One partition's end as a sentence."""
     leads = f", broker {done.leader} leads" if done.leader is not None else ""
     end = f" with log end {done.log_end}" if done.leader is not None and done.log_end is not None else ""
-    order = "" if done.order_restored else "; its assignment order is not restored yet"
+    order = f"; {left}" if (left := order_left(done)) else ""
     return f"{done.id}: {done.outcome}{leads}{end}{order}" + (f" ({done.reason})" if done.reason else "")
 
 

@@ -108,7 +108,9 @@ class Housekeeping:
         report = await cluster.undoer(journal).undo()
         left = [outcome.id for outcome in report.outcomes if not outcome.order_restored]
         message = f"the journal of a deleted recovery had {len(report.outcomes)} partitions; "
-        message += f"{len(left)} could not be restored yet" if left else "their assignment orders are restored"
+        message += f"{len(left)} could not be restored yet" if left else "their assignment orders are the original ones"
+        if held := [done.id for done in report.outcomes if done.order_restored and not done.is_settled]:
+            message += f"; of {len(held)} with their original order nobody knows yet whether an election takes effect"
         _LOG.warning(message)
         await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
 

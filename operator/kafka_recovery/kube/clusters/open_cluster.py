@@ -189,7 +189,7 @@ class OpenCluster:
                 message = f"a deleted recovery may have altered any order here, so nobody is elected: {why}"
                 damaged = Reason("OrphanedJournalDamaged", message)
                 continue
-            found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its orders not restored yet)")
+            found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its run has not ended yet)")
         self.orphans, self.damaged = found, damaged
 
     async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:

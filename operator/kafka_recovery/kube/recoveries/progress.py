@@ -272,7 +272,7 @@ _LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.IN_DOUBT: logging.WARNING, O
 
 def is_final(outcome: PartitionOutcome | None) -> bool:
     """Whether nothing more will be done about a partition in this recovery."""
-    if outcome is None or not outcome.order_restored or outcome.outcome is Outcome.IN_DOUBT:
+    if outcome is None or not outcome.is_settled:
         return False
     if outcome.outcome is Outcome.REFUSED:
         return outcome.reason is not None and outcome.reason.code in GONE

@@ -266,7 +266,7 @@ class RecoveryRun:
         self.progress.told(report)
         if not any(map(_in_doubt, report.outcomes)):
             await self.let_go()
-        self._restored = halt is not None and all(outcome.order_restored for outcome in report.outcomes)
+        self._restored = halt is not None and all(outcome.is_settled for outcome in report.outcomes)
         return await self._judge(tried)
 
     def _hold(self, halt: Reason) -> None:
@@ -375,7 +375,8 @@ class RecoveryRun:
                 self.progress.concluded(outcome)
             if not any(map(_in_doubt, undone)):
                 await self.let_go()
-            _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
+            own = [outcome for outcome in undone if outcome.order_restored]
+            _LOG.info("%d of %d partitions have their own order", len(own), len(undone))
         if await self.journal.unfinished() or await self._is_left_altered():
             return False
         await self._discard_unbegun()

@@ -340,7 +340,9 @@ class Ears:
         """One partition has an outcome."""
         chronicle = self.chronicle
         lead = f" (leader {outcome.leader}, epoch {outcome.leader_epoch})" if outcome.leader is not None else ""
-        left = "" if outcome.order_restored else "; its order is still altered"
+        left = {True: "", False: "; its order is still altered", None: "; its order may be altered"}[
+            outcome.order_restored
+        ]
         why = f": {outcome.reason}" if outcome.reason else ""
         chronicle.kafka.note(self.process, f"says {outcome.id} is {outcome.outcome.value}{lead}{left}{why}")
         chronicle.concluded.append(

@@ -77,15 +77,23 @@ def test_of_an_interrupted_run_the_commands_stand_there_and_work(
     assert [each["state"] for each in listed()] == ["Finished"]
 
 
-def test_a_run_whose_wave_has_no_end_may_have_altered_orders(
-    cluster: SmallCluster, orders: TopicPartition, interrupted: str, journal: Path
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [({2: 15, 3: 27}, "OrdersAltered"), ({2: 27, 3: 15}, "Unfinished")],
+    ids=["another order", "the order as it stands"],
+)
+def test_a_run_whose_wave_has_no_end_may_have_altered_the_orders_that_its_plan_alters(
+    cluster: SmallCluster, recovery: Run, journal: Path, tmp_path: Path, ends: dict[int, int], state: str
 ) -> None:
+    orders, file = cluster.offline("orders-17", ends), tmp_path / "plan.json"
+    assert recovery("plan", "--all-offline-partitions", "--out", file).exit_code == 0
+    begun(cluster, file, journal, "ann")
     with local_journal(journal, cluster.id) as kept:
-        asyncio.run(kept.wave_started(interrupted, 1, [orders]))
+        asyncio.run(kept.wave_started(str(json.loads(file.read_text())["digest"]), 1, [orders]))
 
     (run,) = listed()
 
-    assert (run["state"], run["begun"]) == ("OrdersAltered", 1)
+    assert (run["state"], run["begun"]) == (state, 1)
     assert run["undo"] == run["resume"].replace(" resume ", " undo "), "it is the same cluster and journal"
 
 

@@ -62,7 +62,7 @@ def finished_is_finished(story: Chronicle, scenario: Scenario) -> Examined:
         text = f"plan {kept.digest[:8]} is called finished, and {', '.join(sorted(started - ended))} never ended"
         yield unless(started <= ended, kept.at, text)
         for id, outcome in _last_words(mine).items():
-            left = outcome is None or (outcome.order_restored and outcome.outcome is not Outcome.IN_DOUBT)
+            left = outcome is None or (outcome.order_restored is True and outcome.outcome is not Outcome.IN_DOUBT)
             text = f"plan {kept.digest[:8]} is called finished, and {id} is left {outcome.outcome if outcome else ''}"
             yield unless(left, kept.at, f"{text}, its order altered or in doubt")
 
