@@ -264,7 +264,7 @@ class RecoveryRun:
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
-        if not any(map(_in_doubt, report.outcomes)):
+        if all(outcome.is_settled for outcome in report.outcomes):
             await self.let_go()
         self._restored = halt is not None and all(outcome.is_settled for outcome in report.outcomes)
         return await self._judge(tried)
@@ -373,7 +373,7 @@ class RecoveryRun:
             undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
-            if not any(map(_in_doubt, undone)):
+            if all(outcome.is_settled for outcome in undone):
                 await self.let_go()
             own = [outcome for outcome in undone if outcome.order_restored]
             _LOG.info("%d of %d partitions have their own order", len(own), len(undone))
@@ -456,11 +456,6 @@ class RecoveryRun:
             return True
         self._hold(now.halted)
         return False
-
-
-def _in_doubt(outcome: PartitionOutcome) -> bool:
-    """Whether an election of it may still be held, or its order is altered still."""
-    return outcome.outcome is Outcome.IN_DOUBT or not outcome.order_restored
 
 
 def _in_other(name: str) -> Reason:
