@@ -148,6 +148,23 @@ def test_who_may_open_recoveries_holds_no_pod_by_that(guarded: ControlPlane, nam
     assert not refusal(guarded, namespace, POD)
 
 
+def test_only_with_a_role_of_its_own_may_the_operator_delete_pods_and_never_make_one(
+    guarded: ControlPlane, namespace: str
+) -> None:
+    admin = guarded.kubectl(guarded.administrator(namespace))
+    admin.apply(*documents("rbac/operator.yaml", namespace), *documents("rbac/optional/strimzi.yaml", namespace))
+    operator = f"--as=system:serviceaccount:{namespace}:kafka-recovery-operator"
+    assert admin.attempt("auth", "can-i", "delete", "pods", operator).returncode
+
+    admin.apply(*documents("rbac/optional/hold-back.yaml", namespace))
+
+    wait_until(
+        "it may", lambda: admin.attempt("auth", "can-i", "delete", "pods", operator).returncode, lambda code: code == 0
+    )
+    for more in ("create", "patch", "deletecollection"):
+        assert admin.attempt("auth", "can-i", more, "pods", operator).returncode
+
+
 def test_without_our_definitions_every_pod_is_created(guarded: ControlPlane, namespace: str, kubectl: Kubectl) -> None:
     """The policy is asked about all Pods of all namespaces: what it can't find must not stop a cluster."""
     (policy, binding) = documents("admission/held-pods.yaml", "")
