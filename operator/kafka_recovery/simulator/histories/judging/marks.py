@@ -97,7 +97,6 @@ RARE = tuple(f"wire: without {right}" for right in Operation if right is not Ope
 NOT_DRAWN: Mapping[str, str] = MappingProxyType(
     {
         "AttestationExpired": "nobody attests anything in a history",
-        "AttestationWithdrawn": "nobody attests anything in a history",
         "AttestedBrokerAnswers": "nobody attests anything in a history",
         "DesignatedLeaderNotReplica": "no policy of a history names leaders by hand",
         "DesignatedLeaderRejected": "no policy of a history names leaders by hand",
