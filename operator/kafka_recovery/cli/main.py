@@ -29,7 +29,9 @@ from kafka_recovery.cli.terminal.options import (
     PartitionFile,
     Partitions,
     PolicyFile,
+    Quiet,
     ReplicaLogInfoKey,
+    Topic,
     Verbose,
 )
 from kafka_recovery.cli.terminal.programs import Version, program
@@ -72,10 +74,12 @@ def inspect(
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     all_offline_partitions: AllOffline = False,
+    topic: Topic = None,
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show every replica's log. Changes nothing.
 
@@ -84,7 +88,7 @@ def inspect(
     from kafka_recovery.cli.cluster import looking
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
-    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file, topic)
     run(lambda _: looking.inspect(context.obj, target, policy, which, output))
 
 
@@ -100,6 +104,7 @@ def plan(
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     all_offline_partitions: AllOffline = False,
+    topic: Topic = None,
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
     attest: Attest = None,
@@ -114,6 +119,7 @@ def plan(
     ] = False,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Decide what to do, and why. Changes nothing.
 
@@ -125,14 +131,18 @@ def plan(
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
     attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
-    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file, topic)
     run(lambda _: looking.plan(context.obj, target, policy, which, out, output, exit_code, attesting))
 
 
 @app.command()
 def explain(
     context: typer.Context,
-    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Such as orders-17.")],
+    named: Annotated[
+        str | None, typer.Argument(metavar="PARTITION", help="Such as orders-17.", show_default=False)
+    ] = None,
+    topic: Topic = None,
+    partition: Partitions = None,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -156,6 +166,7 @@ def explain(
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Explain the decision on one partition.
 
@@ -167,7 +178,8 @@ def explain(
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
     attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
-    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output, attesting))
+    one = looking.Which(False, tuple(partition or ()), None, topic, named)
+    run(lambda _: looking.explain(context.obj, target, policy, one, plan, journal, output, attesting))
 
 
 @app.command()
@@ -230,6 +242,7 @@ def execute(
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Carry out exactly what was planned.
 
@@ -264,6 +277,7 @@ def recover(
     policy: PolicyFile = None,
     journal: JournalDirectory = None,
     all_offline_partitions: AllOffline = False,
+    topic: Topic = None,
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
     attest: Attest = None,
@@ -271,6 +285,7 @@ def recover(
     attest_for: AttestFor = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Plan, ask for approval, elect, verify.
 
@@ -283,7 +298,7 @@ def recover(
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
     attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
-    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file, topic)
 
     async def recovered(stop: Interrupts) -> ExitCode:
         return await changing.recover(
@@ -307,6 +322,7 @@ def resume(
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Go on with unfinished runs.
 
@@ -338,6 +354,7 @@ def undo(
     ] = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Restore orders that unfinished runs left.
 

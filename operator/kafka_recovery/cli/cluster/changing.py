@@ -350,7 +350,10 @@ def _tell_unapproved(site: Site, plan: Unapproved) -> None:
 
 async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None) -> ExitCode:
     if (named := word.plan) is None:
-        raise InvalidDocument("execute what? Give a plan FILE, or with --plan the digest of a plan in the journal")
+        raise InvalidDocument(
+            "no plan is named; give its FILE (kafka-recovery plan --out FILE writes one), or --plan DIGEST of one that "
+            "the journal holds (kafka-recovery plans lists them)"
+        )
     read_policy(policy_file)  # what is wrong with it is said before any broker is asked
     async with site.entered("execute", Policy(), anew=False) as room:
         plan = room.journal.plan(named)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.cli.terminal.text import narrate
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
@@ -77,7 +77,7 @@ class JournalPlace:
         removed = journal.remove_unbegun((now or datetime.now(UTC)) - STALE)
         if removed:
             plans = f"{removed} plan{'' if removed == 1 else 's'}"
-            say(f"removed from the journal: {plans} that nobody approved within {STALE.days} days")
+            narrate(f"removed from the journal: {plans} that nobody approved within {STALE.days} days")
 
     def _note(self, holder: Holder) -> None:
         """Not synced, and no error if it fails: it serves a message only, the lock is the kernel's."""

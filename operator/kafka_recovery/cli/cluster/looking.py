@@ -19,7 +19,7 @@ from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import Output, write_result
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import evidence_table, plan_table
-from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision.attesting import attested
@@ -29,6 +29,7 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -37,24 +38,38 @@ from kafka_recovery.formats.documents import InvalidDocument, as_data
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """The three ways to name partitions, as given; at most one may be used."""
+    """The three ways to name partitions, as given; at most one may be used.
+
+    `topic`: of `partitions` that are numbers. `named`: the one partition that explain takes without an option.
+    """
 
     all_offline: bool
     partitions: tuple[str, ...]
     file: Path | None
+    topic: str | None = None
+    named: str | None = None
 
     def or_all(self) -> Which:
         """To look at: without a name every offline partition is meant."""
-        named = self.all_offline or self.partitions or self.file
+        named = self.all_offline or self.partitions or self.file or self.topic is not None
         return self if named else replace(self, all_offline=True)
 
     def wanted(self) -> Wanted:
         """What they say together; raises InvalidDocument."""
-        return inputs.wanted(self.all_offline, self.partitions, self.file)
+        return inputs.wanted(self.all_offline, inputs.of_topic(self.topic, self.partitions), self.file)
+
+    def one(self) -> TopicPartition:
+        """The one partition that they say, to be explained; raises InvalidDocument for none or several."""
+        given = [*([] if self.named is None else [self.named]), *inputs.of_topic(self.topic, self.partitions)]
+        if len(given) != 1:
+            found = "no partition is named" if not given else f"{len(given)} partitions are named: {', '.join(given)}"
+            raise InvalidDocument(f"{found}; explain takes one, as orders-17 or as --topic orders --partition 17")
+        return inputs.partition(given[0])
 
     def __str__(self) -> str:
         """As it was typed."""
         words = ["--all-offline-partitions"] if self.all_offline else []
+        words += [] if self.topic is None else [f"--topic {shlex.quote(self.topic)}"]
         words += [f"--partition {shlex.quote(partition)}" for partition in self.partitions]
         return " ".join(words + ([f"--path-to-json-file {shlex.quote(str(self.file))}"] if self.file else []))
 
@@ -116,14 +131,14 @@ async def explain(
     open_cluster: OpenCluster | None,
     target: Target,
     policy_file: Path | None,
-    partition: str,
+    which: Which,
     plan_file: Path | None,
     journal: Path | None,
     output: Output,
     attesting: Attesting = _NOTHING,
 ) -> ExitCode:
     """Explain one decision of a plan file, of a plan of the journal, or of a fresh look."""
-    id = inputs.partition(partition)
+    id = which.one()
     attestations = attesting.read(user())
     if plan_file:
         refuse_to_attest(attesting, f"--plan {plan_file}")
@@ -158,7 +173,7 @@ async def gather(
     """One look at the scope. It is announced once all that was given has been read and found right."""
     rules = policy.widest_evidence_rules
     async with (open_cluster or open_kafka)(target) as connection:
-        say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
+        narrate(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
         evidence = await connection.cluster.gather(scope, rules)
     check_hosts(evidence, attestations)
     return attested(evidence, attestations)

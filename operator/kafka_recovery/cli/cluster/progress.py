@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Repeats
 from kafka_recovery.cli.terminal.render import cell
-from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.cli.terminal.text import is_quiet, narrate
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -41,15 +41,47 @@ class Watching(Observer, Protocol):
 
 
 def watching() -> Watching:
-    """The observer that suits stderr."""
+    """The observer that suits stderr; with --quiet, one that shows nothing."""
+    if is_quiet():
+        return Silence()
     return ProgressBar() if sys.stderr.isatty() else PlainLines()
+
+
+class Silence:
+    """Nothing: what became of each partition stands in the result."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing was shown."""
+
+    def hide(self) -> None:
+        """Nothing is shown."""
+
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Not told."""
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """Not told."""
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """Not told."""
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """Not told yet."""
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """Not told."""
 
 
 class PlainLines:
     """One line an event; the same refusal again and again is counted."""
 
     def __init__(self) -> None:
-        self._repeats = Repeats(say)
+        self._repeats = Repeats(narrate)
 
     def __enter__(self) -> Self:
         return self
@@ -69,12 +101,12 @@ class PlainLines:
     def planned(self, plan: Plan, digest: str) -> None:
         """Say what will be done."""
         self._repeats.flush()
-        say(f"plan {digest[:12]}: {words.verdicts(plan)} {words.waves(plan)} {words.loss_classes(plan)}")
+        narrate(f"plan {digest[:12]}: {words.verdicts(plan)} {words.waves(plan)} {words.loss_classes(plan)}")
 
     def wave_started(self, wave: int, waves: int, partitions: int) -> None:
         """Say which wave it is."""
         self._repeats.flush()
-        say(f"wave {wave} of {waves}: {partitions} partition{'' if partitions == 1 else 's'}")
+        narrate(f"wave {wave} of {waves}: {partitions} partition{'' if partitions == 1 else 's'}")
 
     def concluded(self, outcome: PartitionOutcome) -> None:
         """Say what became of the partition."""
@@ -83,7 +115,7 @@ class PlainLines:
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """Say what for."""
         self._repeats.flush()
-        say(f"waiting {words.seconds(duration)}: {why}")
+        narrate(f"waiting {words.seconds(duration)}: {why}")
 
 
 class ProgressBar:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
-from kafka_recovery.cli.terminal.options import OutputForm
+from kafka_recovery.cli.terminal.options import OutputForm, Quiet
 from kafka_recovery.cli.terminal.programs import program
 from kafka_recovery.cli.terminal.render import Output, cell, lines, table, write_result
 from kafka_recovery.cli.terminal.running import Refusal, run
-from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.cli.terminal.text import narrate
 from kafka_recovery.formats.documents import InvalidDocument
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def rank(
     not_before: NotBefore = None,
     master: Master = "local[*]",
     output: OutputForm = Output.TABLE,
+    quiet: Quiet = False,
 ) -> None:
     """Rank each partition's replicas.
 
@@ -77,6 +78,7 @@ def readiness(
     not_before: NotBefore = None,
     master: Master = "local[*]",
     output: OutputForm = Output.TABLE,
+    quiet: Quiet = False,
 ) -> None:
     """Say what failures would cost now.
 
@@ -147,7 +149,7 @@ async def _answer(question: Asked) -> Manifest:
     from kafka_recovery_spark.job import answer
     from kafka_recovery_spark.session import JavaMissing
 
-    say(f"asking {question.evidence} (Spark takes some seconds to start)")
+    narrate(f"asking {question.evidence} (Spark takes some seconds to start)")
     try:
         return await _or_given_up(asyncio.ensure_future(asyncio.to_thread(answer, question)))
     except JavaMissing as error:

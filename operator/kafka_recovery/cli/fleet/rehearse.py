@@ -23,7 +23,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.inputs import read_policy
 from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.cli.terminal.render import Output, lines, table, write_result
-from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import records
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats.documents import InvalidDocument
@@ -173,7 +173,7 @@ async def _all(plays: Sequence[Play], jobs: int) -> tuple[Rehearsed, ...]:
             found = await loop.run_in_executor(pool, play, this)
             done += 1
             if sys.stderr.isatty() and done % 100 == 0:
-                say(f"{done} of {len(plays)} histories")
+                narrate(f"{done} of {len(plays)} histories")
             return found
 
         try:

@@ -15,7 +15,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.inputs import read_policy
 from kafka_recovery.cli.terminal.render import Output, table, write_result
 from kafka_recovery.cli.terminal.running import Refusal
-from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.cli.terminal.text import narrate
 from kafka_recovery.cli.terminal.words import seconds
 from kafka_recovery.cluster.snapshot import snapshot as whole
 from kafka_recovery.domain.evidence import Evidence
@@ -79,7 +79,7 @@ async def snapshot(
 async def _gather(open_cluster: OpenCluster | None, target: Target, rules: EvidenceRules) -> Evidence:
     """A look at every partition that the principal may see; one that is deleted meanwhile is noted as missing."""
     async with (open_cluster or open_kafka)(target) as connection:
-        say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
+        narrate(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
         everything = await connection.every_partition(rules.deadline)
         return await whole(connection.cluster.gather, everything, rules)
 

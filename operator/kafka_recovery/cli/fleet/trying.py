@@ -14,6 +14,7 @@ from kafka_recovery.cli.terminal.options import (
     ExpectClusterId,
     OutputForm,
     PolicyFile,
+    Quiet,
     ReplicaLogInfoKey,
     Verbose,
 )
@@ -57,6 +58,7 @@ def rehearse(
         int | None, typer.Option(min=1, max=256, help="Processes to play histories in. [default: one a core]")
     ] = None,
     output: OutputForm = Output.TABLE,
+    quiet: Quiet = False,
 ) -> None:
     """Try a policy on simulated failures.
 
@@ -136,6 +138,7 @@ def snapshot(
     policy: PolicyFile = None,
     output: OutputForm = Output.TABLE,
     verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Keep evidence as a Parquet file.
 

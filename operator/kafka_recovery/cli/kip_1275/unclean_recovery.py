@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
-from kafka_recovery.cli.terminal.options import AllOffline, BootstrapServer, CommandConfig, Verbose
+from kafka_recovery.cli.terminal.options import AllOffline, BootstrapServer, CommandConfig, Quiet, Verbose
 from kafka_recovery.cli.terminal.programs import HELP, Version
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import leave, run
@@ -79,6 +79,7 @@ def recover(
     path_to_json_file: InputFile = None,
     all_offline_partitions: AllOffline = False,
     verbose: Verbose = False,
+    quiet: Quiet = False,
     version: Version = False,
 ) -> None:
     """Recover offline partitions by the logs their replicas have (KIP-1275).

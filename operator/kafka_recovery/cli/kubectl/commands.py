@@ -20,7 +20,7 @@ import typer
 from kafka_recovery.cli.kubectl import suggested
 from kafka_recovery.cli.kubectl.reach import PROGRAM, Reach
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
-from kafka_recovery.cli.terminal.options import OutputForm
+from kafka_recovery.cli.terminal.options import OutputForm, Quiet
 from kafka_recovery.cli.terminal.programs import Version, program
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import leave
@@ -316,6 +316,7 @@ def undo(
     name: Recovery,
     yes: Yes = False,
     timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 600,
+    quiet: Quiet = False,
 ) -> Act:
     """Abort, and wait for restored orders.
 

@@ -17,7 +17,7 @@ from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, write_result
 from kafka_recovery.cli.terminal.running import Refusal
-from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.text import complain, narrate, say
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import orphaned
@@ -148,7 +148,7 @@ def _ended(session: Session, incident: Incident, patience: timedelta) -> Inciden
     while not incident.finished and time.monotonic() < until:
         if incident.message != told:
             told = incident.message
-            say(f"{incident.name}: {incident.state}: {told}")
+            narrate(f"{incident.name}: {incident.state}: {told}")
         time.sleep(LOOK.total_seconds())
         try:
             now = reading.incident(session, incident.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from kafka_recovery.formats.attestations import read_attestations
 from kafka_recovery.formats.documents import InvalidDocument
 
 _LARGEST_PARTITION = 2**31 - 1
+_NUMBER = re.compile("0|[1-9][0-9]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,24 @@ def _each_once(ids: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
     return ids
 
 
+def of_topic(topic: str | None, partitions: tuple[str, ...]) -> tuple[str, ...]:
+    """What `--topic` and `--partition` say together, each as `topic-index`; raises InvalidDocument for half of it."""
+    if topic is None:
+        return partitions
+    if not partitions:
+        raise InvalidDocument(f"--topic {topic} names no partition; add its number, such as --partition 17")
+    if other := next((text for text in partitions if not _NUMBER.fullmatch(text)), None):
+        raise InvalidDocument(
+            f"--partition {other!r} is not a partition's number; with --topic {topic} write --partition N, "
+            f"without --topic write --partition TOPIC-N"
+        )
+    return tuple(f"{topic}-{number}" for number in partitions)
+
+
 def partition(text: str) -> TopicPartition:
     """One partition as `topic-index`; raises InvalidDocument with the form that is right."""
     if text.isdecimal():
-        raise InvalidDocument(f"{text!r} is a number without its topic; write both as TOPIC-{text}")
+        raise InvalidDocument(f"{text!r} is a number without its topic; write both as TOPIC-{text}, or give --topic")
     try:
         id = TopicPartition.parse(text)
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_recovery.cli.terminal.render import Output
-from kafka_recovery.cli.terminal.text import tell_of_requests
+from kafka_recovery.cli.terminal.text import keep_quiet, tell_of_requests
 from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
 from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 
@@ -118,14 +118,28 @@ Verbose = Annotated[
         help="Tell on stderr of each connection, request and answer, and when. Never what is in them.",
     ),
 ]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        callback=keep_quiet,
+        help="Tell nothing of the progress. Questions, errors, and what is left to do are told all the same.",
+    ),
+]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]
 AllOffline = Annotated[
     bool, typer.Option("--all-offline-partitions", help="Every partition without a leader that the principal may see.")
 ]
 Partitions = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="TOPIC-INDEX", help="One partition, such as orders-17; may be repeated."),
+    typer.Option(
+        "--partition",
+        metavar="TOPIC-N|N",
+        help="One partition, such as orders-17, or with --topic its number alone; may be repeated.",
+    ),
 ]
+Topic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic of each --partition N.")]
 PartitionFile = Annotated[
     Path | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from contextvars import ContextVar
 
 import typer
 
@@ -17,6 +18,20 @@ def say(message: str) -> None:
         print(printable(message), file=sys.stderr, flush=True)
 
 
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def is_quiet() -> bool:
+    """Whether the command that runs tells nothing of its progress."""
+    return _QUIET.get()
+
+
+def narrate(message: str) -> None:
+    """One line of progress on stderr, unless --quiet was typed. What a person must read or answer goes by `say`."""
+    if not is_quiet():
+        say(message)
+
+
 class _Aside(logging.Handler):
     """What the client logs, beside the result; each line with the milliseconds since the program began."""
 
@@ -24,10 +39,11 @@ class _Aside(logging.Handler):
         say(f"{record.relativeCreated:7.0f} ms  {record.getMessage()}")
 
 
-def tell_of_requests(context: typer.Context, wanted: bool) -> None:
+def tell_of_requests(context: typer.Context, wanted: bool) -> bool:
     """Until the command ends."""
     if not wanted:
-        return
+        return False
+    _refuse_both(context, "quiet")
     log, aside = logging.getLogger("kafka_recovery.cluster"), _Aside()
     before = log.level
     log.addHandler(aside)
@@ -38,6 +54,23 @@ def tell_of_requests(context: typer.Context, wanted: bool) -> None:
         log.setLevel(before)
 
     context.call_on_close(stop)
+    return True
+
+
+def keep_quiet(context: typer.Context, wanted: bool) -> bool:
+    """Until the command ends."""
+    if not wanted:
+        return False
+    _refuse_both(context, "verbose")
+    before = _QUIET.set(True)
+    context.call_on_close(lambda: _QUIET.reset(before))
+    return True
+
+
+def _refuse_both(context: typer.Context, other: str) -> None:
+    """Options are read in the order in which they were typed: the second of the two finds the first."""
+    if context.params.get(other):
+        raise typer.BadParameter("--quiet and --verbose exclude each other; give one of them")
 
 
 def complain(message: str) -> None:

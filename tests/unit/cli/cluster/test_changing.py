@@ -278,6 +278,36 @@ def test_without_a_terminal_recover_asks_for_the_command_that_approves(
     assert cluster.leader(orders) == 2
 
 
+def test_who_wants_quiet_is_still_asked_and_told_how_to_answer(cluster: SmallCluster, recovery: Run) -> None:
+    """Off a terminal the question is refused: the plan and the command that approves it are no progress."""
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    asked = recovery("recover", "--topic", "orders", "--partition", "17", "--quiet")
+
+    assert asked.exit_code == 4
+    assert "asking the brokers" not in asked.stderr
+    assert "Digest: " in asked.stderr
+    assert "was not approved" in asked.stderr
+    assert "execute --plan" in asked.stderr
+    assert cluster.changes == []
+
+
+@pytest.mark.parametrize("program", ["kafka-recovery", "kafka-unclean-recovery"])
+def test_who_wants_quiet_hears_of_no_wave(
+    cluster: SmallCluster, recovery: Run, unclean: Run, automatic: Path, program: str
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    if program == "kafka-recovery":
+        done = recovery("recover", "--all-offline-partitions", "--policy", automatic, "-q")
+    else:
+        done = unclean("--all-offline-partitions", "--automated-recovery", "-q")
+
+    assert done.exit_code == 0, done.output
+    assert "wave" not in done.stderr
+    assert "orders-17" in done.stdout
+
+
 @pytest.mark.parametrize(("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_a_program_learns_what_to_have_approved_and_where_it_lies(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, form: str, load: Callable[[str], Any]

@@ -86,6 +86,39 @@ def test_who_names_no_partition_sees_the_plan_of_all_that_are_offline(cluster: S
     assert " --all-offline-partitions " in following
 
 
+@pytest.mark.parametrize("command", ["inspect", "plan", "explain"])
+def test_topic_and_partition_name_what_kafka_s_own_tools_name_by_them(
+    cluster: SmallCluster, recovery: Run, command: str
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    cluster.offline("orders-18", {2: 27, 3: 15})
+
+    shown = recovery(command, "--topic", "orders", "--partition", "17")
+
+    assert shown.exit_code == 0, shown.output
+    assert "orders-17" in shown.stdout
+    assert "orders-18" not in shown.stdout
+
+
+def test_the_next_command_names_partitions_as_they_were_typed(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    shown = recovery("plan", "--topic", "orders", "--partition", "17")
+
+    assert " --topic orders --partition 17 --out plan.json" in shown.stdout.replace("\n", " ")
+
+
+def test_who_wants_quiet_is_told_the_result_alone(cluster: SmallCluster, recovery: Run) -> None:
+    """-q is of its command alone: the next one in the same process tells of its progress."""
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    quiet, told = recovery("plan", "-q"), recovery("plan")
+
+    assert quiet.stderr == ""
+    assert "This plan would elect broker 2 on 1 partition" in quiet.stdout
+    assert "asking the brokers" in told.stderr
+
+
 def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(
     cluster: SmallCluster, recovery: Run, tmp_path: Path
 ) -> None:

@@ -23,7 +23,16 @@ PLAN = ["plan", "--all-offline-partitions"]
     [
         ([*PLAN, "--partition", "a-1"], "--all-offline-partitions and --partition exclude each other"),
         (["recover"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json"),
-        (["recover", "--partition", "17"], "'17' is a number without its topic; write both as TOPIC-17"),
+        (
+            ["recover", "--partition", "17"],
+            "'17' is a number without its topic; write both as TOPIC-17, or give --topic",
+        ),
+        (["plan", "--topic", "orders"], "--topic orders names no partition; add its number, such as --partition 17"),
+        (["recover", "--topic", "orders", "--partition", "orders-1"], "with --topic orders write --partition N"),
+        (["plan", "--topic", "orders", "--partition", "01"], "--partition '01' is not a partition's number"),
+        (["recover", "--topic", "a b", "--partition", "1"], "the topic's name has characters other than"),
+        (["explain"], "no partition is named; explain takes one, as orders-17 or as --topic orders --partition 17"),
+        (["explain", "a-1", "--topic", "a", "--partition", "1"], "2 partitions are named: a-1, a-1; explain takes one"),
         (
             ["plan", "--partition", "orders"],
             "'orders' is not a partition; write it as topic-index, for example",
@@ -39,7 +48,7 @@ PLAN = ["plan", "--all-offline-partitions"]
         ([*PLAN, "--policy", "/dev/zero"], "has more than 1048576 bytes"),
         ([*PLAN, "--out", "/nowhere/plan.json"], "/nowhere/plan.json: its directory does not exist"),
         (["plan", "--path-to-json-file", "/nowhere.json"], "/nowhere.json: can't be read"),
-        (["execute"], "execute what? Give a plan FILE, or with --plan the digest"),
+        (["execute"], "no plan is named; give its FILE (kafka-recovery plan --out FILE writes one), or"),
         (["execute", "--yes"], "--yes says yes to a plan that was read: name it with --plan DIGEST"),
         (["execute", "--plan", "abc"], "--plan 'abc': not a plan's digest (64 hexadecimal digits"),
         (["execute", "--plan", "a" * 64, "--yes", "--policy", "/nowhere.yaml"], "/nowhere.yaml: can't be read"),
@@ -58,7 +67,10 @@ def test_a_command_line_that_is_not_right(cluster: SmallCluster, recovery: Run, 
     assert cluster.target is None
 
 
-@pytest.mark.parametrize("words", [["plam"], ["plan", "--al-offline"], ["plan", "--output", "xml"]])
+@pytest.mark.parametrize(
+    "words",
+    [["plam"], ["plan", "--al-offline"], ["plan", "--output", "xml"], ["plan", "-q", "-v"], ["plan", "-v", "-q"]],
+)
 def test_a_word_nobody_knows(recovery: Run, words: list[str]) -> None:
     refused = recovery(*words)
 
