@@ -70,6 +70,7 @@ def keep_quiet(context: typer.Context, wanted: bool) -> bool:
 def _refuse_both(context: typer.Context, other: str) -> None:
     """Options are read in the order in which they were typed: the second of the two finds the first."""
     if context.params.get(other):
+        context.close()  # no command begins: what the first of the two began is over
         raise typer.BadParameter("--quiet and --verbose exclude each other; give one of them")
 
 
