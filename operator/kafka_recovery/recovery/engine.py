@@ -273,17 +273,22 @@ class Engine:
 
         Where no order was altered, an election may still be held by a broker that is silent.
         """
-        earlier = replace(execution, session=Session(Silent()))
+        earlier, inherited = replace(execution, session=Session(Silent())), []
         for run in entries:
             if isinstance(run, Run) and run.digest != but:
-                execution.session.take_over(run)
+                inherited.append(execution.session.take_over(run))
                 await earlier.take_over(run, go_on=False)
         message = (
             "an earlier run altered its assignment order, or may have, and nobody saw it put back: a plan would keep it"
             " for good"
         )
         reason = Reason("OrderNotRestored", message)
-        left = [outcome for outcome in earlier.session.report().outcomes if not outcome.is_settled]
+        outcomes = earlier.session.report().outcomes
+        own = {outcome.id for outcome in outcomes if outcome.order_restored}
+        for taken_over in inherited:
+            for id in own & taken_over.keys():
+                taken_over[id].ours = False
+        left = [outcome for outcome in outcomes if not outcome.is_settled]
         still = {o.id: (o.order_restored and o.reason) or reason for o in left}
         damaged = LeftBehind.by(entries)
         unaltered = frozenset(o.id for o in left if o.order_restored) - damaged.at.keys()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from unit.recovery.brokers import Crash, Fate
@@ -219,3 +220,17 @@ async def test_the_second_process_may_crash_at_any_point_as_well(memory: Path) -
             break
     else:
         pytest.fail("the run never came to its end")
+
+
+async def test_what_a_killed_run_elected_is_told_by_the_next_one_with_its_own_order_back(world: World) -> None:
+    world.offline()
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+    world.calm_down()
+
+    report = await world.recover(scope=Scope((ORDERS,)))
+
+    assert world.kept_its_promises()
+    assert report[ORDERS].outcome.is_recovered
+    assert report[ORDERS].order_restored is True

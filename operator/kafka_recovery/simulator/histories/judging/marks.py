@@ -88,11 +88,13 @@ MARKS: tuple[str, ...] = (
     *(f"said: {reason}" for reason in REASONS),
     *(f"wire: {fault}" for fault in WireFault),
     *(f"wire: {fault}" for fault in (NAMELESS, SHARED, Kind.STALL)),
-    f"wire: {Kind.MISREPORT}, believed",
     f"wire: without {Operation.DESCRIBE}",
 )
 RARE = tuple(f"wire: without {right}" for right in Operation if right is not Operation.DESCRIBE)
 """Marks too rare for 500 histories: a test has a drawn history for each."""
+
+UNDRAWN = (f"wire: {Kind.MISREPORT}, believed",)
+"""Marks that no drawn history is known to reach: a test tells a scenario for each."""
 
 NOT_DRAWN: Mapping[str, str] = MappingProxyType(
     {
