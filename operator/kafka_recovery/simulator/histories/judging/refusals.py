@@ -67,7 +67,8 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
 def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
     """`ElectedInstead` names another leader than the designated one, `LeaderDied` one whose epoch is over.
 
-    Who says `InDoubt` has asked for something. What `grounds` knows of is held against the truth here as well.
+    Who says `InDoubt` has asked for something, or goes on with a wave that another process began: what that one asked
+    for nobody else heard. What `grounds` knows of is held against the truth here as well.
     """
     for said in story.concluded:
         outcome, code = said.outcome, said.outcome.reason.code if said.outcome.reason else ""
@@ -81,8 +82,13 @@ def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
                 if asked.machine == said.machine and asked.at <= said.at and asked.what != "approve"
                 for request in asked.requests
             )
+            inherited = any(
+                kept.machine == said.machine and kept.process != said.process and outcome.id in kept.wave
+                for kept in story.kept
+                if kept.at <= said.at
+            )
             text = f"{said.process} says {outcome.id} is InDoubt, and nothing was ever asked of it"
-            yield unless(was_asked or not outcome.order_restored, said.at, text)
+            yield unless(was_asked or inherited or not outcome.order_restored, said.at, text)
             if code in GROUNDS:
                 text = f"{said.process} says {outcome.id} is InDoubt, {outcome.reason}; that is not so"
                 yield unless(GROUNDS[code](told), said.at, text)
