@@ -158,6 +158,10 @@ class PartitionRun:
         self.state, self.begun, self.held, self.cut_short = State.ELECTED, True, held, True
         self.ours = self._may_be_ours
 
+    def put_back_elsewhere(self) -> None:
+        """Its order was put back and read, by whoever ended the process's run: this one never asks for that."""
+        self.ours = False
+
     @property
     def id(self) -> TopicPartition:
         """The partition."""

@@ -111,7 +111,7 @@ class Assembly:
             uid,
             cluster.measured,
             broker_pods(self.api, cluster.spec),
-            Admission(self.api).of_pods,
+            admission.of_pods,
             self.told.held_back,
             named_by(recovery.status),
         )
