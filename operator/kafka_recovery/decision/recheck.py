@@ -16,7 +16,7 @@ from kafka_recovery.decision.returns import if_intact
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -100,12 +100,20 @@ def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
     committed, as_of = evidence.cluster.committed, evidence.cluster.as_of
     is_behind = committed is not None and (as_of is None or as_of < committed)
     if around.counts.controller_present is None or (around.counts.view_advances is None and is_behind):
-        return Reason(
-            "ViewAgeUnknown",
-            f"leaders were read from broker {evidence.cluster.view_from}, and it was not to be seen that its metadata "
-            "advance: what they show may be old. Run again.",
+        read = (
+            f"leaders were read from broker {evidence.cluster.view_from}, and it was not to be seen that its metadata"
         )
+        return Reason("ViewAgeUnknown", f"{read} advance: what they show may be old. {_to_see_their_age(committed)}")
     return None
+
+
+def _to_see_their_age(committed: MetadataOffset | None) -> str:
+    if committed is not None:
+        return "Run again."
+    return (
+        "The controller did not tell what it has committed either. Run again; if that does not help, grant DESCRIBE on "
+        "the cluster, which DescribeQuorum needs."
+    )
 
 
 def _judged(

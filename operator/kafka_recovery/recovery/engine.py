@@ -151,7 +151,7 @@ class Engine:
         """
         execution, session = self._begin()
         check_plan(plan)
-        await execution.check_cluster(plan)
+        around = await execution.check_cluster(plan)
         entries = await self._unfinished()
         digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
         session.left_behind = await self._end_earlier_runs(execution, entries, but=digest)
@@ -165,7 +165,7 @@ class Engine:
             await execution.take_over(begun, go_on=True, asks=True)
             return session.report()
         with suppress(ClusterFault), session.told(plan):
-            again = await execution.carry_out(plan)
+            again = await execution.carry_out(plan, around)
             await execution.conclude_changed(plan, again)
         return session.report()
 

@@ -48,8 +48,11 @@ class Execution:
     stages: Stages
     session: Session
 
-    async def carry_out(self, plan: Plan) -> dict[TopicPartition, Reason]:
-        """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
+    async def carry_out(self, plan: Plan, around: Evidence | None = None) -> dict[TopicPartition, Reason]:
+        """Give every partition of the plan its outcome; returns those that have to be decided again, and why.
+
+        `around`: a look at the cluster that is newer than the plan's; None: the plan was made a moment ago.
+        """
         self.session.remember(plan.evidence)
         await self._conclude_missing(plan.evidence.missing)
         again: dict[TopicPartition, Reason] = {}
@@ -62,7 +65,7 @@ class Execution:
         elected = self.session.keep_off(plan.elections)
         if elected:
             again |= await self._elect(plan, elected)
-        return again | await self._conclude_online(plan)
+        return again | await self._conclude_online(plan, around or plan.evidence)
 
     async def _elect(self, plan: Plan, elected: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Reason]:
         """Record, have approved, and roll out."""
@@ -143,7 +146,7 @@ class Execution:
         `asks`: the approvals of the rest are asked for, not only read. That may take hours, and no order is altered
         meanwhile.
         """
-        cluster = await self.check_cluster(run.plan)
+        cluster = (await self.check_cluster(run.plan)).cluster
         self.session.plans.append(run.digest)
         runs = self.session.take_over(run)
         with suppress(ClusterFault), self.session.told(run.plan):
@@ -157,11 +160,11 @@ class Execution:
             else:
                 await self._bring_to_its_end(run, runs, go_on=go_on, asks=asks)
 
-    async def check_cluster(self, plan: Plan) -> ClusterState:
-        """The cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
-        found = (await self._look_around((await self.ports.permission()).policy)).cluster
-        if found.cluster_id != plan.cluster_id:
-            raise PlanForAnotherCluster(plan.cluster_id, found.cluster_id)
+    async def check_cluster(self, plan: Plan) -> Evidence:
+        """A look at the cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
+        found = await self._look_around((await self.ports.permission()).policy)
+        if found.cluster.cluster_id != plan.cluster_id:
+            raise PlanForAnotherCluster(plan.cluster_id, found.cluster.cluster_id)
         return found
 
     async def _bring_to_its_end(
@@ -243,16 +246,16 @@ class Execution:
             outcome = Outcome.IN_DOUBT if unknown else Outcome.REFUSED
             self.session.conclude(PartitionOutcome(each.id, outcome, each.reason))
 
-    async def _conclude_online(self, plan: Plan) -> dict[TopicPartition, Reason]:
+    async def _conclude_online(self, plan: Plan, around: Evidence) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet).
 
-        After elections the evidence of their plan does not tell any more whether metadata advance.
+        `around`: the last look before the elections; after them it does not tell any more whether metadata advance.
         """
         found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
         if not found:
             return {}
         try:
-            around = await self._look_around(plan.policy) if plan.elections else plan.evidence
+            around = await self._look_around(plan.policy) if plan.elections else around
         except ClusterFault as fault:
             return dict.fromkeys(found, fault.reason)
         if old := stands_still(around, plan.policy):

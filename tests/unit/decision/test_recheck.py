@@ -343,3 +343,17 @@ def test_nothing_is_concluded_of_leaders_by_a_view_that_may_be_behind_the_contro
     reason = stands_still(replace(seen, cluster=cluster), policy())
 
     assert (reason.code if reason else None) == why
+
+
+@pytest.mark.parametrize(("committed", "named"), [(None, True), (100, False)])
+def test_who_does_not_hear_what_is_committed_is_told_the_right_that_it_needs(
+    committed: int | None, named: bool
+) -> None:
+    seen = evidence(PLANNED, brokers=(broker(2, metadata_advances=None), broker(3, metadata_advances=None)))
+    told = None if committed is None else MetadataOffset(committed)
+    cluster = replace(seen.cluster, view_from=BrokerId(2), as_of=MetadataOffset(50), committed=told)
+
+    reason = stands_still(replace(seen, cluster=cluster), policy())
+
+    assert reason is not None
+    assert ("grant DESCRIBE on the cluster" in reason.message) is named

@@ -544,3 +544,26 @@ async def test_an_executed_plan_calls_nothing_recovered_by_metadata_that_stand_s
 
     assert report[PAYMENTS].outcome.is_recovered
     assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "NoActiveController")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "why"),
+    [(True, False, "NoActiveController"), (None, True, "AlreadyOnline")],
+    ids=["they stand still since", "they are seen to move by now"],
+)
+async def test_what_is_led_is_told_by_the_view_of_when_the_plan_is_executed(
+    world: World, then: bool | None, now: bool, why: str
+) -> None:
+    """Nobody is elected by the plan, and it may be of long ago."""
+    world.offline()
+    world.kafka.partitions[ORDERS].leader = 2
+    for node in world.kafka.nodes.values():
+        node.advances = then
+    with world.process(AUTO) as engine:
+        plan = await engine.plan(Scope((ORDERS,)))
+    for node in world.kafka.nodes.values():
+        node.advances = now
+
+    report = await world.execute(plan)
+
+    assert code(report) == why

@@ -127,15 +127,45 @@ def _is_put_back(story: Chronicle, machine: str, before: Ordered) -> bool:
     """Whether the last that the engines of a machine did to an order, before this change of it, was to restore it.
 
     Not where the change came so soon that nobody can have seen the original order back, and the same engine has put it
-    back once more: by all that it saw its own order stood there as before.
+    back once more: by all that it saw its own order stood there as before. Nor where nobody told who puts it back once
+    more that it had been back: its own order stood there, by all that it and its journal know.
     """
     of_it = _of_it(story, before)
     earlier = [change for change in of_it if change.at < before.at and _is_of(story, change, machine)]
     if not earlier or (cause := cause_of(story, earlier[-1])) is None or cause.what != "restore":
         return False
     later = next((change for change in of_it if change.at > before.at), None)
-    again = later is not None and (later.by, later.after) == (earlier[-1].by, earlier[-1].after)
-    return not (again and before.at - earlier[-1].at < RACE)
+    if later is None or later.after != earlier[-1].after:
+        return True
+    crossed = later.by == earlier[-1].by and before.at - earlier[-1].at < RACE
+    return not (crossed or _puts_back_unaware(story, machine, earlier[-1], later))
+
+
+def _puts_back_unaware(story: Chronicle, machine: str, restored: Ordered, again: Ordered) -> bool:
+    """Whether who restores an order again can't know that it was restored before, by its process or by its journal.
+
+    A process that is killed before it hears of that, or before it writes it down, takes with it what it knew: a journal
+    tells which orders a plan has set, and not which of its requests took effect.
+    """
+    cause, id = cause_of(story, again), again.id
+    if cause is None or (cause.what, cause.machine) != ("restore", machine):
+        return False
+    heard = any(
+        (answered.process, answered.what) == (again.by, "restore") and id in answered.accepted
+        for answered in story.answered
+        if restored.at <= answered.at < again.at
+    )
+    seen = any(
+        (shown.process, shown.id, shown.assignment) == (again.by, id, restored.after)
+        for shown in story.shown
+        if restored.at <= shown.at < again.at
+    )
+    written = any(
+        kept.machine == machine and any(done.id == id and done.order_restored for done in kept.outcomes)
+        for kept in story.kept
+        if restored.at <= kept.at < again.at
+    )
+    return not (heard or seen or written)
 
 
 def _of_it(story: Chronicle, change: Ordered) -> list[Ordered]:
