@@ -184,7 +184,8 @@ class Execution:
             see_what_came(runs[id], looks[id])
             if runs[id].cut_short:
                 runs[id].apply(OrderRead(looks[id], answers.get(id)))
-            unknown = go_on and runs[id].ending is Ending.UNKNOWN and self.session.end(runs[id]) is not None
+            counts = go_on or runs[id].state is State.ALTERED  # what is put back is undone, whoever leads by now
+            unknown = counts and runs[id].ending is Ending.UNKNOWN and self.session.end(runs[id]) is not None
             if not unknown and not self._conclude_found(runs[id], looks[id]):
                 left[id] = decision
             elif runs[id].begun and (failure := self.session.failure(id)):

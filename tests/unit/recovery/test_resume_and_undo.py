@@ -327,3 +327,18 @@ async def test_a_leader_that_verified_and_handed_over_is_no_failure_after_a_cras
 
     assert (report[ORDERS].outcome, code(report), report[ORDERS].leader) == (Outcome.RECOVERED, "HandedOver", 3)
     assert report[PAYMENTS].outcome is Outcome.RECOVERED, "and it stops no later wave"
+
+
+async def test_undo_that_can_not_see_a_partition_does_not_say_that_its_order_is_the_original_one(world: World) -> None:
+    world.offline()
+    await begun(world)
+    world.kafka.hidden.add(ORDERS)
+
+    report = await world.undo()
+
+    assert report[ORDERS].outcome is Outcome.IN_DOUBT
+    assert report[ORDERS].order_restored is None
+    assert len(await world.open_runs()) == 1
+    world.kafka.hidden.clear()
+    assert (await world.undo())[ORDERS].order_restored
+    assert world.unrestored() == []
