@@ -291,8 +291,10 @@ class Engine:
         left = [outcome for outcome in outcomes if not outcome.is_settled]
         still = {o.id: (o.order_restored and o.reason) or reason for o in left}
         damaged = LeftBehind.by(entries)
-        unaltered = frozenset(o.id for o in left if o.order_restored) - damaged.at.keys()
-        return replace(damaged, at=still | dict(damaged.at), unaltered=unaltered)
+        unaltered, standing = (
+            frozenset(o.id for o in left if o.order_restored is known) - damaged.at.keys() for known in (True, False)
+        )
+        return replace(damaged, at=still | dict(damaged.at), unaltered=unaltered, standing=standing)
 
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""

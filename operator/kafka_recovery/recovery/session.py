@@ -35,13 +35,15 @@ class LeftBehind:
     """Where earlier runs altered an order that was not put back, or may have: nobody is elected there.
 
     `anywhere`: why it may be any partition. `damaged`: what is wrong with runs that can't be read. `unaltered`: of the
-    partitions, those whose order is their own, and where a request may still elect.
+    partitions, those whose order is their own, and where a request may still elect. `standing`: those that were seen in
+    an election's order; of the others nobody knows.
     """
 
     at: Mapping[TopicPartition, Reason]
     anywhere: Reason | None = None
     damaged: tuple[Reason, ...] = ()
     unaltered: frozenset[TopicPartition] = frozenset()
+    standing: frozenset[TopicPartition] = frozenset()
 
     @classmethod
     def by(cls, runs: Iterable[Run | DamagedRun]) -> LeftBehind:
@@ -122,7 +124,7 @@ class Session:
     def conclude(self, outcome: PartitionOutcome) -> None:
         """Keep a partition's outcome; the last one counts."""
         if outcome.order_restored and outcome.id in self.left_behind.at.keys() - self.left_behind.unaltered:
-            outcome = replace(outcome, order_restored=None)
+            outcome = replace(outcome, order_restored=False if outcome.id in self.left_behind.standing else None)
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
         if known != outcome:

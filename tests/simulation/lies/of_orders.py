@@ -111,6 +111,14 @@ LIES = (
             it.story.ordered, lambda change: _restores(change) and change.id == SECOND
         ),
     }),
+    *lies("the_order_is_as_told", PLAIN, {
+        "that the election's order stands": lambda it: it.says(order_restored=False),
+        "that nobody knows whose the order is": lambda it: it.says(order_restored=None),
+        "of one that it has left in doubt": lambda it: it.says(outcome=Outcome.IN_DOUBT, order_restored=None),
+    }),
+    *lies("the_order_is_as_told", KILLED, {
+        "that the order of a killed run stands": lambda it: it.says(order_restored=False),
+    }),
     *lies("doubt_is_what_the_wire_shows", PLAIN, {
         "an election that nobody answered was answered": lambda it: it.tells(
             it.story.answered, lambda told: told.what == "elect", doubtful=lambda told: told.partitions

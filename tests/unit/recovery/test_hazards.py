@@ -347,7 +347,7 @@ async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_an
     report = await world.recover(replace(AUTO, limits=Limits(partitions=1)))
 
     assert code(report) == "OrderNotRestored"
-    assert not report[ORDERS].order_restored
+    assert report[ORDERS].order_restored is False, "the run that tried to put it back has seen it stand"
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
 
     await world.undo()

@@ -67,6 +67,7 @@ from kafka_recovery.simulator.histories.judging.refusals import (
     refused_is_untouched,
     what_is_refused_is_so,
 )
+from kafka_recovery.simulator.histories.judging.told_orders import the_order_is_as_told
 from kafka_recovery.simulator.histories.judging.words import (
     cleanly_is_clean,
     min_isr_is_told,
@@ -105,6 +106,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     only_own_orders_are_replaced,
     no_order_is_left_behind,
     restored_is_restored,
+    the_order_is_as_told,
     doubt_is_what_the_wire_shows,
     requests_in_doubt_are_waited_out,
     an_earlier_wave_is_waited_out,
