@@ -170,8 +170,11 @@ class Execution:
     async def _bring_to_its_end(
         self, run: Run, runs: dict[TopicPartition, PartitionRun], *, go_on: bool, asks: bool
     ) -> None:
-        """`runs`: what it had begun; of the others somebody may have had the same idea: their orders are not ours."""
-        elected = run.plan.elections
+        """`runs`: what it had begun; of the others somebody may have had the same idea: their orders are not ours.
+
+        Where another run left something that is not settled, nobody is elected by this one, and nothing is concluded.
+        """
+        elected = {id: each for id, each in run.plan.elections.items() if id in runs or not self.session.is_open(id)}
         for number in run.in_flight:
             await self.ports.journal.wave_ended(run.digest, number, ())
         steps = WaveSteps(run.plan, run.digest, self.ports, before(run.plan), count(run.waves + 1))
@@ -200,7 +203,7 @@ class Execution:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
             for id in left:
                 self.session.conclude(PartitionOutcome(id, Outcome.REFUSED, undone))
-        if self.session.settled(elected):
+        if self.session.settled(run.plan.elections):
             await self.ports.journal.finished(run.digest)
 
     # Whoever leads

@@ -200,6 +200,11 @@ class Session:
         ended = all(outcome is not None and outcome.is_settled for outcome in outcomes)
         return ended and self.postponed.isdisjoint(partitions)
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        """Whether it was concluded that something of it is left to wait for or to undo."""
+        outcome = self._outcomes.get(partition)
+        return outcome is not None and not outcome.is_settled
+
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""
         outcome = self._outcomes.get(partition)

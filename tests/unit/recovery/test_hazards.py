@@ -24,8 +24,8 @@ from kafka_recovery.domain.policy import Approval, Limits
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from kafka_recovery.recovery.wave import FRESH
-from unit.recovery.brokers import Fate
-from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, policy
+from unit.recovery.brokers import Crash, Fate
+from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash, policy
 
 QUARANTINE = timedelta(seconds=60)
 
@@ -353,6 +353,37 @@ async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_an
     await world.undo()
 
     assert world.kept_its_promises()
+
+
+@pytest.mark.parametrize("act", ["recover", "resume", "undo"])
+async def test_what_one_run_left_altered_is_not_called_the_original_order_by_another_that_never_touched_it(
+    world: World, act: str
+) -> None:
+    """Both plans elect in it; the second was executed where nobody had put back the order of the first."""
+    await left_altered(world)
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    plan = await world.plan()
+    world.kafka.restore_fates = [Fate.LOST] * 2
+    world.before("elect", crash)
+    with pytest.raises(Crash):
+        await world.execute(plan)
+    open_runs = await world.open_runs()
+    world.calm_down()
+    world.kafka.restore_fates = [Fate.LOST] * 2
+
+    report = await getattr(world, act)()
+
+    assert len(open_runs) == 2
+    assert world.unrestored() == [ORDERS]
+    assert not report[ORDERS].is_settled
+    assert not report[ORDERS].order_restored
+    assert world.kafka.elected.count((ORDERS, 2)) <= 1
+
+    world.calm_down()
+    await world.undo()
+
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
 
 
 async def test_a_plan_that_was_made_where_an_earlier_runs_order_stands_is_not_executed_there(world: World) -> None:
