@@ -287,7 +287,7 @@ class Engine:
         own = {outcome.id for outcome in outcomes if outcome.order_restored}
         for taken_over in inherited:
             for id in own & taken_over.keys():
-                taken_over[id].put_back_elsewhere()
+                taken_over[id].note_put_back()
         left = [outcome for outcome in outcomes if not outcome.is_settled]
         still = {o.id: (o.order_restored and o.reason) or reason for o in left}
         damaged = LeftBehind.by(entries)

@@ -158,8 +158,8 @@ class PartitionRun:
         self.state, self.begun, self.held, self.cut_short = State.ELECTED, True, held, True
         self.ours = self._may_be_ours
 
-    def put_back_elsewhere(self) -> None:
-        """Its order was put back and read, by whoever ended the process's run: this one never asks for that."""
+    def note_put_back(self) -> None:
+        """Its order was put back and read, by whoever ended the process's run: no event of this one tells so."""
         self.ours = False
 
     @property

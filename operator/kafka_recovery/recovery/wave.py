@@ -202,7 +202,10 @@ class WaveSteps:
         number = next(self.numbers)
         with suppress(JournalClosed):
             await self.ports.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
-        _, answers, in_doubt = await self.restore(number, runs)
+        looks, answers, in_doubt = await self.restore(number, runs)
+        for run in runs:  # known by now, also where the journal can't be written any more
+            if answers[run.id].answer is Answer.ACCEPTED and order_is_ours(looks[run.id], run) is False:
+                run.note_put_back()
         if not in_doubt:
             await self.ports.journal.wave_ended(self.digest, number, ())
         return answers

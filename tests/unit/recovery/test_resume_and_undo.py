@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.recovery.ports import PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
 
@@ -342,3 +342,19 @@ async def test_undo_that_can_not_see_a_partition_does_not_say_that_its_order_is_
     world.kafka.hidden.clear()
     assert (await world.undo())[ORDERS].order_restored
     assert world.unrestored() == []
+
+
+async def test_an_order_that_was_seen_to_be_back_is_told_so_though_the_journal_could_not_keep_it(world: World) -> None:
+    world.offline()
+    await begun(world, "designate")
+
+    def full() -> None:
+        raise JournalUnwritable("full")
+
+    world.before("wave_ended", full, nth=2)  # the first one ends the wave that was cut short
+
+    with pytest.raises(JournalUnwritable):
+        await world.undo()
+
+    assert world.unrestored() == []
+    assert [(told.outcome, told.order_restored) for told in world.concluded_outcomes] == [(Outcome.IN_DOUBT, True)]
