@@ -23,8 +23,9 @@ def the_order_is_as_told(story: Chronicle, scenario: Scenario) -> Examined:
     The election's is an order of a plan that the machine has begun and not finished. It stood there a moment ago, and
     the last look since it was to be put back showed no other one. Nobody knows where that look showed nothing, or
     something older than the plan; where it showed another order, and the controller has not accepted to put the
-    original one back; and where a broker that may hold a request is silent. That the order is the original one is
-    what `restored_is_restored` judges.
+    original one back; where nobody was asked for that yet, and the request that sets the plan's order has no answer;
+    and where a broker that may hold a request is silent. That the order is the original one is what
+    `restored_is_restored` judges.
     """
     for said in story.concluded:
         answer, told = said.outcome.order_restored, told_of(story, scenario, said)
@@ -58,4 +59,17 @@ def _nobody_knows(told: Told, plan: Plan, decision: Decision) -> bool:
         return True
     if last.topic_id != decision.topic_id or last.assignment == decision.order:
         return False
-    return held_up(told) if not answers else told.said.outcome.id not in answers[-1].accepted
+    if not answers:
+        return held_up(told) or _designation_is_in_doubt(told)
+    return told.said.outcome.id not in answers[-1].accepted
+
+
+def _designation_is_in_doubt(told: Told) -> bool:
+    """Whether the last answer to its process did not accept the plan's order: it may have set that, or may yet."""
+    mine = [
+        answered
+        for answered in told.story.answered
+        if (answered.process, answered.what) == (told.said.process, "designate")
+        if told.said.outcome.id in answered.partitions and answered.at <= told.said.at
+    ]
+    return bool(mine) and told.said.outcome.id in mine[-1].claimed | mine[-1].doubtful
