@@ -63,11 +63,10 @@ def _can_follow(partition: PartitionEvidence, id: BrokerId, cluster: ClusterStat
 def _told(kind: _Writes, found: Sequence[_After], where: str) -> str:
     least = _or({each.minimum for each in found if each.minimum is not None})
     up = _or({each.up for each in found})
-    are = "is" if up == "1" else "are"
     if kind is _Writes.STAY_DOWN:
         return (
-            f"Writes with acks=all STAY DOWN{where} until more replicas are up: min.insync.replicas is {least}, and "
-            f"{up} {are} up. Reads and acks=1 can work."
+            f"Writes with acks=all STAY DOWN{where} (min.insync.replicas: {least}, up: {up}); reads and acks=1 can "
+            "work."
         )
     if kind is _Writes.FAIL_AT_FIRST:
         in_sync = f"{least} replicas are in sync (min.insync.replicas)"

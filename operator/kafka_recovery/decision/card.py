@@ -17,7 +17,14 @@ from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty
 from kafka_recovery.decision.holding import may_return
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.pods import place, pods_of
-from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk, named_brokers
+from kafka_recovery.decision.returns import (
+    away,
+    before_consent,
+    elected_by_kafka,
+    has_failed_disk,
+    listed_brokers,
+    named_brokers,
+)
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -239,7 +246,7 @@ def _elects(elections: Elections, *, over: bool) -> Iterator[str]:
     if not elections:
         return
     leaders = Counter(decision.leader for decision, _ in elections)
-    told = [f"broker {leader} on {partitions(count)}" for leader, count in leaders.most_common(_NAMED)]
+    told = list(_with_alike(leaders.most_common(_NAMED)))
     if len(leaders) > _NAMED:
         told.append(f"{len(leaders) - _NAMED} more on the others")
     unclean = sum(map(_is_unclean, elections))
@@ -247,6 +254,16 @@ def _elects(elections: Elections, *, over: bool) -> Iterator[str]:
     calls = f" Kafka calls {which} UNCLEAN." if unclean else ""
     asked = "" if over else _if_asked([decision for decision, _ in elections])
     yield f"This plan {'was to' if over else 'would'} elect {_and(told)}{asked}.{calls}"
+
+
+def _with_alike(leaders: Sequence[tuple[BrokerId | None, int]]) -> Iterator[str]:
+    """Leaders of as many partitions once."""
+    alike: dict[int, list[BrokerId]] = {}
+    for leader, count in leaders:
+        if leader is not None:
+            alike.setdefault(count, []).append(leader)
+    for count, those in alike.items():
+        yield f"{listed_brokers(those)} on {partitions(count)}{' each' if len(those) > 1 else ''}"
 
 
 def _if_asked(elected: Sequence[Decision]) -> str:
@@ -335,8 +352,12 @@ def _left_alone(plan: Plan) -> Iterator[str]:
 
 def _reasons_below(plan: Plan) -> Iterator[str]:
     """Only where they do stand below."""
-    if plan.evidence.missing or any(decision.verdict in (Verdict.REFUSE, Verdict.WAIT) for decision in plan.decisions):
-        yield "Why not: the reasons stand below."
+    left = [each for each in plan.decisions if each.verdict in (Verdict.REFUSE, Verdict.WAIT)]
+    reasons = [*(each.reason for each in left), *(each.reason for each in plan.evidence.missing)]
+    if reasons:
+        codes = list(dict.fromkeys(reason.code for reason in reasons if reason))
+        more = " and others" if len(codes) > _NAMED else ""
+        yield f"Why not: {', '.join(codes[:_NAMED])}{more}; each is explained below."
 
 
 def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: bool) -> Iterator[str]:
@@ -348,12 +369,12 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: boo
             empty.setdefault(copy.broker, []).append((decision, partition))
     for leader, found in sorted(empty.items()):
         held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}"
-        deleted = "Once it leads, every other replica deletes ALL that it holds there."
+        deleted = "Once it leads, every other replica deletes ALL it holds there."
         others = sorted(frozenset().union(*(_may_hold_records(each) for _, each in found)) - lost)
         if over or not others:
             yield f"{held}. {deleted}"
             continue
-        first = f"See first whether {named_brokers(others, 'or')} can lead with its own disk, and plan again."
+        first = f"See first if {named_brokers(others, 'or')} can lead with its own disk; plan again."
         yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
 
 
@@ -370,10 +391,9 @@ def _before(elections: Elections) -> Iterator[Question]:
     """The last thing before the command: nobody is to run it for a broker that only can't be reached."""
     asked = all(decision.needs_approval for decision, _ in elections)
     if silent := _silent(elections):
-        are, stay = ("is", "stays") if len(silent) == 1 else ("are", "stay")
-        off = f"{named_brokers(silent)} {are} off, and {stay} off until another broker leads"
+        off = f"{named_brokers(silent)} must be off, and stay off until another leads"
         when = "Before you approve:" if asked else "Before this plan elects anybody:"
-        yield Question(when, (("", f"see that {off}: silent is not dead."),))
+        yield Question(when, (("", f"{off}: silent is not dead."),))
 
 
 def _silent(elections: Elections) -> Sequence[BrokerId]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.logs import contradict
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
@@ -19,6 +19,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 
 _NAMED = 4
 """So many brokers are named in the line; the table has all of them."""
+_ANY = BrokerId(-1)
 _NOT_COMPARED = "its log can't be compared with the new leader's"
 
 
@@ -126,11 +127,11 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
     witnessed = _witnessed(elections.values())
     if not found:
-        told = "Electing as planned deletes no record that was read: all answered, and no leader lacks any of them."
-        doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
+        told = "Electing as planned deletes no record that was read: every copy was, and no new leader lacks any of it."
+        doubt = "" if proven else " Whether an acknowledged record is missing in all copies is not known."
         return f"{told}{witnessed}{doubt}"
     more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
-    what = "; ".join(map(_told, found[:_NAMED])) + more
+    what = "; ".join(_each_told(found[:_NAMED])) + more
     if proven:
         return f"What may be lost was not acknowledged with acks=all: {what}.{witnessed}"
     some = sum(1 for each in elections.values() if each.loss and each.loss.loss_class is LossClass.LOSSLESS)
@@ -150,12 +151,17 @@ def _witnessed(elections: Iterable[Decision]) -> str:
     return f" On {partitions(len(seen))} {sum(seen):,} offsets that were seen once lie beyond the new leader's log."
 
 
-def _told(cost: BrokerCost) -> str:
-    return " and ".join(_parts(cost))
+def _each_told(found: Sequence[BrokerCost]) -> Iterator[str]:
+    """Brokers that are alike once."""
+    alike: dict[BrokerCost, list[BrokerId]] = {}
+    for cost in found:
+        alike.setdefault(replace(cost, broker=_ANY), []).append(cost.broker)
+    for cost, (*others, last) in alike.items():
+        whose = f"each of broker {', '.join(map(str, others))} and {last}" if others else f"broker {last}"
+        yield " and ".join(_parts(cost, whose))
 
 
-def _parts(cost: BrokerCost) -> Iterator[str]:
-    whose = f"broker {cost.broker}"
+def _parts(cost: BrokerCost, whose: str) -> Iterator[str]:
     if cost.partitions:
         lacks = f"that {whose} holds and the new leader lacks, on {partitions(cost.partitions)}"
         yield f"up to {records(cost.records)} {lacks}"

@@ -128,9 +128,8 @@ def before_consent(plan: Plan) -> Iterator[str]:
         brokers = listed_brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"While {named(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save "
-            "what a new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader lacks is "
-            "deleted there within seconds."
+            f"While {named(list(lacking))} {has} no leader, first of all copy {its} on {brokers} to a "
+            "place outside log.dirs: what the next leader lacks is deleted there within seconds."
         )
 
 

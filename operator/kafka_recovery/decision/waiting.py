@@ -34,6 +34,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
 _APPROVE = "approve this plan"
+_EACH = "see what the plan says of each partition"
 _COPIED = "first copy the directories that may hold more than the new leader, then "
 
 _NAMED = 3
@@ -91,18 +92,19 @@ def elect_or_wait(plan: Plan) -> Choice:
     lost = attested_lost(plan.evidence.cluster)
     short = _short_members(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
+    unreachable = tuple(_silent_at_once(waiting, lost, asked=bool(otherwise)))
     return Choice(
         (*dangers, *(_runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
         (
             *_nothing_better(len(proven), len(leaderless)),
-            *_silent_at_once(waiting, lost),
+            *unreachable,
             *_empty_disks(leaderless, plan.evidence.cluster),
             *bugs,
         ),
         tuple(_never(leaderless, lost)),
         (
             *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
-            *_start_first(waiting, copied + otherwise, led, plan.evidence.cluster),
+            *_start_first(waiting, copied + otherwise, led, plan.evidence.cluster, network=not unreachable),
         ),
     )
 
@@ -110,13 +112,15 @@ def elect_or_wait(plan: Plan) -> Choice:
 def _otherwise(plan: Plan) -> str:
     """What is left where nothing can be waited for; empty: nobody is asked about anything."""
     elections, seen = plan.elections, {partition.id: partition for partition in plan.evidence.partitions}
-    if any(is_named_badly(each, seen[id], plan.evidence.cluster) for id, each in elections.items()):
-        return "plan again without naming that leader, and read that plan"
+    cluster = plan.evidence.cluster
+    badly = [each.leader for id, each in elections.items() if is_named_badly(each, seen[id], cluster)]
+    if named_by_hand := sorted({leader for leader in badly if leader is not None}):
+        return f"plan again without naming {named_brokers(named_by_hand, 'or')}, and read that plan"
     if not any(each.needs_approval for each in elections.values()):
         return ""
     leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
     if any(leader is not None and is_empty(leader.log) for leader in leaders):
-        return "see whether any other copy can be had, and plan again; approve this plan only if there is none"
+        return "look for another copy, and plan again; approve this plan only if there is none"
     return instead_of_approving(plan) or _APPROVE
 
 
@@ -129,14 +133,15 @@ def _nothing_better(proven: int, all: int) -> Iterator[str]:
         )
 
 
-def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:
+def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId], *, asked: bool) -> Iterator[str]:
     """Several brokers seldom die at one time; whoever looks from the wrong side of a network sees just that."""
     silent = {id for each in waiting for id in away(each) if not has_failed_disk(each, id)} - lost
     if len(silent) > 1:
+        told = named_brokers(sorted(silent))
+        nothing = "wait, and approve nothing" if asked else "and wait"
         yield (
-            f"{len(silent):,} brokers are silent at once ({named_brokers(sorted(silent))}): perhaps only the network "
-            "is broken. Look from the machine or pod of each, not from here: does Kafka run there, and does it reach "
-            "the controllers? One that runs is cut off, not dead: repair its network, and wait."
+            f"{told[0].upper()}{told[1:]} are silent at once: perhaps only the network is broken. Look on the machine "
+            f"or in the pod of each: where Kafka runs, repair the network, {nothing}: clients may still write there."
         )
 
 
@@ -159,7 +164,7 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, 
             f"can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
             f"{records(sum(lacking))} of another replica there: once it leads, the other replicas delete what it "
             "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
-            "of another broker only if that volume is lost: nobody has read what is on it."
+            "of another broker only if that volume is lost: nobody has read what is on that volume."
         )
 
 
@@ -188,10 +193,10 @@ def _reconnect_first(
             f"stop broker {broker} and copy its directories of these partitions{too}, then {otherwise}. That is "
             f"worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
         )
-        no = [("No", copied)] if otherwise else []
+        no = copied if otherwise else f"{_EACH}."
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
-        unknown = [("Nobody knows yet", "approve nothing: look from its machine or pod first.")] if otherwise else []
-        yield Question(asked, (*unknown, ("Yes", yes), *no))
+        unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or pod first."
+        yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
 
 
 def _short_members(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> frozenset[BrokerId]:
@@ -237,8 +242,10 @@ def _start_first(
     otherwise: str,
     led: Sequence[PartitionEvidence],
     cluster: ClusterState,
+    *,
+    network: bool,
 ) -> Iterator[Question]:
-    """Nobody has to ask of a broker whose disk was attested lost."""
+    """Nobody has to ask of a broker whose disk was attested lost. `network`: nothing was said of it yet."""
     lost = attested_lost(cluster)
     ordered = list(_by_gain(waiting, lost))
     if not ordered:
@@ -274,7 +281,7 @@ def _start_first(
             unknown,
             ("Yes, its host did not crash", f"{saved}start it, wait. {elected}"),
             (f"Yes, but {_DOUBTS}", _crashed(saved)),
-            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise)),
+            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise, network)),
             ("No, its disk is lost", no),
         ),
         tuple(pods.told(cluster, first)),
@@ -285,15 +292,11 @@ _ELSEWHERE = "copy first as above, then start it with that disk on another machi
 _DOUBTS = "its host crashed or may have, or its volume was detached by force or set back"
 
 
-def _elsewhere_or_unreached(otherwise: str) -> Iterator[tuple[str, str]]:
+def _elsewhere_or_unreached(otherwise: str, network: bool) -> Iterator[tuple[str, str]]:
     yield "Its machine is dead, its disk whole", _ELSEWHERE
-    yield "It runs, but can't be reached", _unreached(otherwise)
-
-
-def _unreached(otherwise: str) -> str:
-    """Its log is whole, and grows perhaps; whoever is elected now makes it delete that."""
-    nothing = " Approve nothing: clients" if otherwise else " Clients"
-    return f"repair its network, and wait.{nothing} may still write to it."
+    if network:
+        nothing = " Approve nothing: clients" if otherwise else " Clients"
+        yield "It runs, but can't be reached", f"repair its network, and wait.{nothing} may still write to it."
 
 
 def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
@@ -322,14 +325,14 @@ def _next(
     if not others and not otherwise and also:
         return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:
-        return otherwise or "see what the plan says of each partition"
+        return otherwise or _EACH
     can = {broker: sum(broker in _returning(each) for each in waiting) for broker in others[: _NAMED - 1]}
-    listed = ", ".join(f"broker {broker} (Kafka can elect it{_of(count, waiting)})" for broker, count in can.items())
+    listed = " and ".join(f"broker {broker} (Kafka can elect it{_of(count, waiting)})" for broker, count in can.items())
     rest = len(others) - len(can)
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
-    yet, one = "approve nothing yet; " if otherwise else "", len(others) == 1
-    last = f". Only if {'its disk is' if one else 'their disks are'} lost as well: {otherwise}" if otherwise else ""
-    return f"{yet}ask the same of {listed}{more_of_them}. The answers above hold there too; then plan again{last}"
+    yet, disks = "approve nothing yet; " if otherwise else "", "both" if len(others) == 1 else "all these"
+    last = f". Only if {disks} disks are lost: {otherwise}" if otherwise else ""
+    return f"{yet}ask the same of {listed}{more_of_them}, then plan again{last}"
 
 
 def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:

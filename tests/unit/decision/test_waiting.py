@@ -119,7 +119,7 @@ def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_appr
     plan = decide(seen, ANY, waited=timedelta(hours=1), designated={ORDERS: BrokerId(3)})
     assert [each.leader for each in plan.elections.values()] == [BrokerId(3)]
 
-    assert "No, its disk is lost: plan again without naming that leader, and read that plan" in " ".join(told(plan))
+    assert "No, its disk is lost: plan again without naming broker 3, and read that plan" in " ".join(told(plan))
 
 
 def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
@@ -129,10 +129,7 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
     )
     assert plan.elections
 
-    assert (
-        "see whether any other copy can be had, and plan again; approve this plan only if there is none."
-        in " ".join(told(plan))
-    )
+    assert "look for another copy, and plan again; approve this plan only if there is none." in " ".join(told(plan))
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
@@ -141,9 +138,8 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
     assert no == (
         "No, its disk is lost: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
-        "partitions), broker 3 (Kafka can elect it on 1 of 5 partitions). The answers above hold there too; then plan "
-        "again. Only if their disks are lost as well: first copy the directories that may hold more than the new "
-        "leader, then approve this plan."
+        "partitions) and broker 3 (Kafka can elect it on 1 of 5 partitions), then plan again. Only if all these disks "
+        "are lost: first copy the directories that may hold more than the new leader, then approve this plan."
     )
 
 
@@ -151,24 +147,26 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     """Both were in sync on all of them, so that each alone brings all of them back."""
     *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
     assert no.startswith(
-        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it). The answers above "
-        "hold there too; then plan again. Only if its disk is lost as well: "
+        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it), then plan again. "
+        "Only if both disks are lost: "
     )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
     *_, no = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
-    assert "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker. The answers above hold" in no
+    assert (
+        "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker, then plan again. Only if all these" in no
+    )
 
 
 def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_own_machines() -> None:
-    first, question, *_ = told(planned((1,), (2,), away=(1, 2)))
+    first, question, *answers = told(planned((1,), (2,), away=(1, 2)))
     assert first == (
-        "2 brokers are silent at once (broker 1 and broker 2): perhaps only the network is broken. Look from the "
-        "machine or pod of each, not from here: does Kafka run there, and does it reach the controllers? One that runs "
-        "is cut off, not dead: repair its network, and wait."
+        "Broker 1 and broker 2 are silent at once: perhaps only the network is broken. Look on the machine or in the "
+        "pod of each: where Kafka runs, repair the network, wait, and approve nothing: clients may still write there."
     )
     assert question.startswith("Can broker 1 be started")
+    assert UNREACHED not in answers, "it is said already"
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
@@ -273,7 +271,7 @@ def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> Non
         "DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 "
         "partition at any moment, and it lacks up to 27 records of another replica there: once it leads, the other "
         "replicas delete what it lacks. Then see whether its own volume is only not mounted, and start it with that. "
-        "Approve the election of another broker only if that volume is lost: nobody has read what is on it."
+        "Approve the election of another broker only if that volume is lost: nobody has read what is on that volume."
     ]
 
 

@@ -95,7 +95,7 @@ def card_table(found: Card) -> RenderableType:
     hidden = len(found.brokers) - len(shown)
     ending = [f"… and {hidden} more brokers"] if hidden else []
     choice = list(_choice(found.choice)) if found.choice else []
-    dense = found.choice and found.choice.never and not found.choice.first  # what must never be done stands out itself
+    dense = found.choice and found.choice.never  # that stands out itself, and all that decides is to fit a screen
     return Group(
         *([lines(*found.stop, "")] if found.stop else []),
         lines(*found.situation, *([] if dense else [""])),
@@ -111,7 +111,7 @@ def card_table(found: Card) -> RenderableType:
 def _choice(found: Choice) -> Iterator[RenderableType]:
     """A question to a line, its answers below it and indented; what is no question stands in one line with its word."""
     if found.first:
-        yield lines(*found.first, "")
+        yield lines(*found.first, *([] if found.never else [""]))
     if found.never:
         yield cell(" ".join(found.never), "bold")
     for question in found.questions:

@@ -206,7 +206,7 @@ def test_what_does_exist_is_shown_all_the_same_but_a_plan_without_the_rest_is_no
 
     assert refused.exit_code == 2
     assert "\n1 partition could not be found.\n" in refused.stdout
-    assert "\nWhy not: the reasons stand below.\n" in refused.stdout
+    assert "\nWhy not: UnknownTopicOrPartition; each is explained below.\n" in refused.stdout
     assert "Next:" not in refused.stdout
     assert f"Error: {out} was not written" in refused.stderr
     assert not out.exists()
@@ -240,7 +240,7 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "Unknown (visibly lacking 12 records)" in designated
     said = " ".join(designated.split())
     assert "Electing as planned may lose up to 12 records that broker 2 holds" in said
-    assert "While orders-17 has no leader, first of all copy its directory on broker 2, to save" in said
+    assert "While orders-17 has no leader, first of all copy its directory on broker 2 to a place" in said
     assert "first of all copy" not in chosen
     assert "IF ALL ELSE FAILS: kafka-recovery plan --bootstrap-server kafka-1:9092 --path-to-json-file " in designated
     assert "\nIf all else fails: kafka-recovery plan " in designated

@@ -36,11 +36,23 @@ def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_firs
         assert "This plan elects nobody" in first
         return
     for decision in plan.elections.values():
-        assert f"broker {decision.leader} on " in first
+        assert re.search(rf"elect .*\b{decision.leader}\b[^.]* on \d", first)
         assert decision.loss is not None
         assert re.search(rf"\. {decision.loss.loss_class}( on \S+ partitions?)?: ", first)
     assert any(word in first for word in ("CAN ", "DANGER: stop", "Waiting saves nothing"))
     assert any(each.verdict is Verdict.ELECT for each in plan.decisions)
+
+
+@pytest.mark.parametrize(
+    "incident",
+    ["many_partitions", "several_brokers_are_dead", "the_only_copy_is_empty", "retention_emptied_the_only_copy"],
+)
+def test_where_several_brokers_are_dead_all_that_decides_stands_on_one_screen_down_to_the_command(
+    incident: str,
+) -> None:
+    first = as_shown(INCIDENTS[incident]()).splitlines()[:FIRST_SCREEN]
+    assert " kafka-recovery approve " in first[-1] or " kafka-recovery approve " in first[-2]
+    assert len([line for line in first if line.count("silent at once")]) == 1
 
 
 @pytest.mark.parametrize(
