@@ -10,7 +10,7 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.returns import elected_by_kafka
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.pods import BrokerPod
+from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import Policy
 from property.evidence import evidence, policies
 
@@ -24,6 +24,7 @@ pods = st.lists(
         reason=st.sampled_from(("", "Terminating", "CrashLoopBackOff")),
         ephemeral=st.booleans(),
         controller=st.booleans(),
+        claims=st.sampled_from(((), None, (VolumeClaim("data-0", "Bound"), VolumeClaim("data-1", "Terminating")))),
     ),
     max_size=6,
 )
@@ -45,6 +46,7 @@ def test_who_runs_or_leads_or_is_no_member_is_never_held_back(
         assert not pod.ready
         assert not pod.ephemeral
         assert not pod.controller
+        assert pod.claims == ()
         assert each.broker in members - leaders
         assert not runs(now.cluster, each.broker)
     told = {each.broker for each in held.pods} | {each.broker for each in held.not_held}

@@ -13,7 +13,7 @@ from kafka_recovery.decision.returns import away, elected_by_kafka, has_failed_d
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.pods import BrokerPod
+from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod
 
 MOST = 50
 """So many Pods are held back by one recovery."""
@@ -108,6 +108,12 @@ def _stays(pod: BrokerPod) -> str | None:
         return "keeps its log in an emptyDir, which would be deleted with it; keep the Pod from starting by hand"
     if pod.controller:
         return "is a controller of the quorum as well, which may need it; keep the Pod from starting by hand"
+    if pod.claims is None:
+        return (
+            "may use a volume claim that is being deleted, and those can't be read; keep the Pod from starting by hand"
+        )
+    if going := next((claim.name for claim in pod.claims if claim.phase == CLAIM_GOES), None):
+        return f"is what keeps claim {going}, which is being deleted: do not delete this Pod, copy its disk first"
     return None
 
 

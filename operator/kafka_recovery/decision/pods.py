@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
+from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim
 
 _YOUNG = timedelta(days=1)
 """A claim that was made so shortly before a moment of an incident may have been made for the broker that failed."""
@@ -129,6 +129,8 @@ def _claim(claim: VolumeClaim) -> str:
         return f"claim {claim.name} is MISSING"
     if claim.phase == "Lost":
         return f"claim {claim.name} is LOST: its own disk does not come back by it"
+    if claim.phase == CLAIM_GOES:
+        return f"claim {claim.name} is BEING DELETED: its disk goes with it once no Pod uses it, so keep its Pod"
     bound = " (what is on it is not known)" if claim.phase == "Bound" else ""
     return f"claim {claim.name} is {claim.phase}{bound}"
 

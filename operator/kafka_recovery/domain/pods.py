@@ -21,9 +21,14 @@ class NodeState(StrEnum):
     UNKNOWN = "Unknown"
 
 
+CLAIM_GOES = "Terminating"
+"""The phase of a claim that was deleted. Kubernetes keeps it, and its volume, for as long as a Pod uses it (finalizer
+`kubernetes.io/pvc-protection`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim of a broker. `phase`: Bound, Pending or Lost; None: there is no such object.
+    """A PersistentVolumeClaim of a broker. `phase`: Bound, Pending, Lost or Terminating; None: there is no such object.
 
     A claim that is Bound has a volume; what is on the volume is not known. `made`: when the claim was created.
     """

@@ -14,7 +14,7 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.pods import BrokerPod
+from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import EvidenceRules, HoldBack, Policy, RequiredAnswers
 from unit.decision.incident import broker, dead, evidence, log, partition, policy
 
@@ -100,6 +100,11 @@ def test_only_for_partitions_that_are_elected_now() -> None:
         ({"ready": True}, "is Ready, so its broker runs"),
         ({"ephemeral": True}, "emptyDir, which would be deleted with it"),
         ({"controller": True}, "a controller of the quorum as well"),
+        (
+            {"claims": (VolumeClaim("data-0", "Bound"), VolumeClaim("data-1", "Terminating"))},
+            "keeps claim data-1, which",
+        ),
+        ({"claims": None}, "those can't be read"),
     ],
 )
 def test_a_pod_that_must_not_go_stays_and_it_is_said_why(changes: dict[str, Any], says: str) -> None:

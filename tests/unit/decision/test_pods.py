@@ -159,6 +159,11 @@ class TestDisks:
     def test_claims_that_can_t_be_read_are_not_said_to_be_missing(self) -> None:
         assert in_a_sentence(pod(claims=None)).endswith("; its volume claims can't be read.")
 
+    def test_a_claim_that_is_being_deleted_is_said_to_go_with_its_pod(self) -> None:
+        going = pod(claims=(BOUND, VolumeClaim("data-1", "Terminating")))
+
+        assert "claim data-1 is BEING DELETED: its disk goes with it once no Pod uses it" in in_a_sentence(going)
+
     def test_a_claim_that_is_not_there_is_said_to_be_missing(self) -> None:
         assert "claim data-1 is MISSING" in in_a_sentence(pod(claims=(BOUND, VolumeClaim("data-1", None))))
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
+from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.formats.printable import one_line
 from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CONTROLLER_LABEL
 
@@ -71,7 +71,8 @@ def _by_broker(kafka: str, claims: Iterable[object]) -> dict[BrokerId, tuple[Vol
 
 def _claim(claim: Object) -> VolumeClaim:
     meta = mapping(claim.get("metadata"))
-    phase = _word(mapping(claim.get("status")).get("phase")) or "Pending"
+    said = _word(mapping(claim.get("status")).get("phase")) or "Pending"
+    phase = CLAIM_GOES if meta.get("deletionTimestamp") else said
     return VolumeClaim(_name(claim), phase, instant(meta.get("creationTimestamp")), text(meta.get("uid")) or None)
 
 

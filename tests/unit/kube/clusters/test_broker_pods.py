@@ -118,6 +118,13 @@ class TestItsVolumes:
         )
         assert (eleven.broker, eleven.name) == (11, None)
 
+    def test_a_claim_that_was_deleted_is_not_told_as_bound_while_its_pod_keeps_it(self) -> None:
+        going = claim()
+        going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:20Z"
+
+        (found,) = only(pod(1), claims=(going,)).claims or ()
+        assert found.phase == "Terminating"
+
     def test_a_claim_that_its_pod_wants_and_that_is_not_there_is_missing(self) -> None:
         volumes = [{"name": "data-0", "persistentVolumeClaim": {"claimName": "data-0-prod-brokers-1"}}]
 
