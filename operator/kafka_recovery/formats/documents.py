@@ -16,11 +16,15 @@ from kafka_recovery.domain.plan import Plan
 T = TypeVar("T")
 
 
-_SEQUENCES = ("list", "tuple", "set", "frozenset")
+_MANY = ("list", "tuple", "set", "frozenset", "dict")
 _WORDS = {"unexpected_keyword_argument": "this release knows no such field; a newer one may have written it"}
 """What pydantic says in words of Python's, in words of a document's."""
 _SHOWN = 256 << 10
 """Bytes of a document up to which the values that are wrong in it are told: of a missing field, that is all of it."""
+_TOLD = 1000
+"""So many wrong fields are told one by one. A small file may have a million of them, and each has a line."""
+_KEY = 249
+"""Characters of a key that a message shows: the longest name of a topic, for a hostile key may be megabytes long."""
 
 
 class InvalidDocument(ValueError):
@@ -40,14 +44,14 @@ def _validator(kind: Hashable) -> SchemaValidator:
 def _strict(schema: Any) -> Any:
     """The schema by which no field is dropped unread, for a newer release may have written what it stands for.
 
-    The first wrong item of a sequence is the last: a million of them would be a gigabyte.
+    The first wrong item of a sequence or a mapping is the last: a million of them would be a gigabyte.
     """
     if isinstance(schema, list):
         return [_strict(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     stricter = {key: _strict(each) for key, each in schema.items()}
-    if schema.get("type") in _SEQUENCES:
+    if schema.get("type") in _MANY:
         stricter["fail_fast"] = True
     if schema.get("type") == "dataclass-args":
         stricter["extra_behavior"] = "forbid"
@@ -83,7 +87,7 @@ def read(kind: type[T], raw: bytes, name: str) -> T:
     """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value.
 
     A field that `kind` does not have is wrong, too: nobody can tell here what it changes about the others.
-    Of a sequence the first wrong item is named, and no other.
+    Of a sequence or a mapping the first wrong item is named, and no other.
     """
     try:
         value: T = _validator(cast(Hashable, kind)).validate_json(raw, strict=True)
@@ -94,9 +98,13 @@ def read(kind: type[T], raw: bytes, name: str) -> T:
 
 def describe(error: ValidationError, name: str, *, with_values: bool = True) -> str:
     """A validation error as one line a field: path, what is wrong, the value seen."""
+    if error.error_count() > _TOLD:
+        return f"{name}: document: {error.error_count()} fields are wrong, too many to be told"
     lines = []
     for item in error.errors(include_url=False, include_input=with_values):
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).lstrip(".")
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part, _KEY)}" for part in item["loc"]).lstrip(
+            "."
+        )
         seen = "" if item["type"] == "missing" or not with_values else f" (got {_short(item['input'])})"
         wrong = _WORDS.get(item["type"], item["msg"])
         lines.append(f"{name}: {path or 'document'}: {wrong}{seen}")
@@ -104,5 +112,8 @@ def describe(error: ValidationError, name: str, *, with_values: bool = True) -> 
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+    return _cut(repr(value), limit)
+
+
+def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

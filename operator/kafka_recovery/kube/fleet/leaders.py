@@ -7,12 +7,14 @@ had evidence of is there, and of each partition for which a leader was chosen th
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -31,9 +33,13 @@ class TooManyLeaders(Exception):
     """A FleetRanking's status can't hold them; the message says how many they are, and the way out."""
 
 
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""As Kafka's protocol has partitions, brokers and epochs."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    clusters: Mapping[str, Mapping[str, tuple[tuple[int, int, int], ...]]]
+    clusters: Mapping[str, Mapping[str, tuple[tuple[_Number, _Number, _Number], ...]]]
 
 
 def packed(leaders: Leaders) -> str:
@@ -54,7 +60,7 @@ def unpacked(text: str, name: str) -> Leaders:
     try:
         unzip = zlib.decompressobj(wbits=31)
         raw = unzip.decompress(base64.b64decode(text, validate=True), _LARGEST + 1)
-    except (binascii.Error, zlib.error) as error:
+    except (ValueError, zlib.error) as error:  # ValueError: no base64, or not even ASCII
         raise InvalidDocument(f"{name}: its leaders can't be read: {error}") from None
     if not unzip.eof:
         raise InvalidDocument(f"{name}: its leaders are cut off, or more than {_LARGEST} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import tracemalloc
 from collections.abc import Mapping
 
 import pytest
@@ -68,11 +69,57 @@ def test_more_than_a_status_can_hold_says_how_many_and_the_way_out() -> None:
         (as_text(b'{"clusters":{"one":{"orders":[[0,1]]}}}'), "clusters.one.orders"),
         (as_text(b'{"clusters":{"one":{"orders":[[0,"1",2]]}}}'), "clusters.one.orders"),
         (as_text(b'{"clusters":{},"more":1}'), "more"),
+        ("é", "its leaders can't be read"),
+        (as_text(b'{"clusters":{"one":{"orders":[[0,-1,2]]}}}'), "clusters.one.orders"),
+        (as_text(b'{"clusters":{"one":{"orders":[[0,%s,2]]}}}' % (b"9" * 4000)), "clusters.one.orders"),
     ],
-    ids=["none", "no base64", "no gzip", "a bomb", "cut", "a list", "no epoch", "text", "a field too many"],
+    ids=[
+        "none",
+        "no base64",
+        "no gzip",
+        "a bomb",
+        "cut",
+        "a list",
+        "no epoch",
+        "text",
+        "a field too many",
+        "not ASCII",
+        "a negative broker",
+        "a broker that no Kafka has",
+    ],
 )
 def test_text_that_holds_no_leaders_is_refused_and_names_its_run(text: str, says: str) -> None:
     with pytest.raises(InvalidDocument, match="nightly-1") as refused:
         unpacked(text, "nightly-1")
 
     assert says in str(refused.value)
+
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b'{"clusters":{%s}}' % b",".join([b'"a":0'] * 600_000), "clusters.a: "),
+        (b'{"clusters":{"one":{%s}}}' % b",".join([b'"a":0'] * 600_000), "clusters.one.a: "),
+        (b'{"clusters":{},%s}' % b",".join([b'"a":0'] * 600_000), "600000 fields are wrong"),
+        (b'{"clusters":{"%s":0}}' % (b"k" * 3_000_000), "clusters.kkk"),
+    ],
+    ids=["clusters", "topics", "fields", "a long key"],
+)
+def test_text_in_which_everything_is_wrong_gives_a_short_message(raw: bytes, says: str) -> None:
+    """Whoever may write a FleetRanking's status packs it into 8 KB: a message of 50 MB, by way of 700 MB of memory."""
+    text = as_text(raw)
+    assert len(text) < LONGEST
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidDocument) as refused:
+            unpacked(text, "nightly-1")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert says in str(refused.value)
+    assert len(str(refused.value)) < 1000
+    assert most < 64 * MEBIBYTE
