@@ -27,6 +27,7 @@ from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.execution import Execution, Stages
 from kafka_recovery.recovery.partition_run import order_is_ours
 from kafka_recovery.recovery.ports import (
+    Apart,
     Approvals,
     Clock,
     Cluster,
@@ -37,6 +38,7 @@ from kafka_recovery.recovery.ports import (
     Run,
     Silent,
     ViewStandsStill,
+    at_once,
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import LeftBehind, Session
@@ -61,7 +63,8 @@ class Effort:
 class Engine:
     """One cluster's recovery. The same engine serves the command line, the operator and the simulator.
 
-    `policy`: one for good, or whoever knows what its owners want now; that is read again before every wave.
+    `policy`: one for good, or whoever knows what its owners want now; that is read again before every wave. `apart`:
+    how a decision is worked out, which takes a second for very many partitions.
     """
 
     def __init__(
@@ -77,10 +80,12 @@ class Engine:
         timing: Timing | None = None,
         effort: Effort | None = None,
         stages: Stages | None = None,
+        apart: Apart | None = None,
     ) -> None:
         self._supervision = Unsupervised(policy) if isinstance(policy, Policy) else policy
         self._effort = effort or Effort()
         self._stages = stages or Stages()
+        self._apart = apart or at_once
         self._ports = EnginePorts(
             cluster,
             election,
@@ -103,7 +108,8 @@ class Engine:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
         now = await self._permission()
-        return decide(attested(evidence, now.attestations or ()), now.policy, designated=designated or {})
+        evidence = attested(evidence, now.attestations or ())
+        return await self._apart(partial(decide, evidence, now.policy, designated=designated or {}))
 
     async def recover(
         self,
@@ -229,11 +235,11 @@ class Engine:
         began = self._ports.clock.monotonic()
         kept_off = session.left_behind.reasons(partition.id for partition in evidence.partitions)
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, kept_off=kept_off)
-        plan = deciding()
+        plan = await self._apart(deciding)
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = {id: session.clean_members.waited(id, self._ports.clock.monotonic()) for id in waiting}
         if any(waited.values()):
-            plan = deciding(waited=waited)
+            plan = await self._apart(partial(deciding, waited=waited))
         if now.halt and not now.policy.rules:
             plan = _without_rules(plan, now.halt)
         self._ports.observer.decided(plan, self._ports.clock.monotonic() - began)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -15,6 +15,8 @@ from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import ClusterFault, Reason
+
+T = TypeVar("T")
 
 
 class Cluster(Protocol):
@@ -283,6 +285,19 @@ class Clock(Protocol):
     async def sleep(self, duration: timedelta) -> None:
         """Wait."""
         ...
+
+
+class Apart(Protocol):
+    """How what only calculates is done: in a thread of its own where others need the event loop meanwhile."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Do it, and hand on what it returns or raises."""
+        ...
+
+
+async def at_once(work: Callable[[], T], /) -> T:
+    """As an `Apart`: here and now."""
+    return work()
 
 
 class Observer(Protocol):

@@ -211,6 +211,7 @@ class OpenCluster:
             observer=observer,
             timing=self.timing,
             stages=stages,
+            apart=asyncio.to_thread,
         )
 
     def undoer(self, journal: Journal) -> Engine:

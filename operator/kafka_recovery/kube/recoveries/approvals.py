@@ -328,7 +328,9 @@ class KubeApprovals:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
         done = self._done(plan, evidence)
         before = as_before(attested(evidence, allowed.attestations or ()), plan, done)
-        now = decide(before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
+        now = await asyncio.to_thread(
+            decide, before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked
+        )
         left = tuple(decision for decision in plan.decisions if decision.id not in done)
         return difference(replace(plan, decisions=left), now)
 

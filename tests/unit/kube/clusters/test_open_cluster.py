@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from kafka_recovery.cluster.sockets import Address
-from kafka_recovery.domain.election import Scope
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.clusters import open_cluster
@@ -23,11 +25,15 @@ from kafka_recovery.kube.process.lease import LeaseLost
 from kafka_recovery.kube.resources.kinds import Meta, WatchedCluster
 from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.watching.watcher import WatchView
+from kafka_recovery.recovery import engine as recovery_engine
+from kafka_recovery.recovery.execution import Stages
+from kafka_recovery.recovery.ports import Silent
+from kafka_recovery.recovery.supervision import Unsupervised
 from unit.cluster.play import Play, offline, request
 from unit.kube.journal.journals import NAMESPACE, PLACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
-from unit.recovery.world import ORDERS, World
+from unit.recovery.world import AUTO, ORDERS, World
 
 NOW = datetime.now(UTC)
 
@@ -165,3 +171,25 @@ async def test_nothing_is_sent_to_kafka_once_the_lease_may_be_another_s(change: 
             await getattr(election, change)([request()])
 
     assert not play.asked("ElectLeaders") + play.asked("AlterPartitionReassignments")
+
+
+async def test_while_leaders_of_very_many_partitions_are_chosen_the_loop_serves_probes_and_the_lease(
+    cluster: OpenCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.offline()
+    chosen_in: list[threading.Thread] = []
+
+    def watched(*seen: Any, **how: Any) -> Plan:
+        chosen_in.append(threading.current_thread())
+        return decide(*seen, **how)
+
+    monkeypatch.setattr(recovery_engine, "decide", watched)
+    monkeypatch.setattr(OpenCluster, "measured", world.kafka)
+    owners = Unsupervised(AUTO)
+
+    made = await cluster.engine(Mock(), Mock(), owners, Silent(), Stages()).plan(ALL_OFFLINE)
+
+    assert made.elections.keys() == {ORDERS}
+    assert chosen_in
+    assert threading.main_thread() not in chosen_in
