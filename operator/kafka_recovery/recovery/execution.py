@@ -195,7 +195,7 @@ class Execution:
                 self.session.failed = did_not_verify(id, failure)
         if go_on:
             left = self.session.keep_off(left)
-            if asks and left:
+            if asks and left and not self.session.failed:  # which lets nothing more be elected, whoever says yes
                 left = await self._approved(run.plan, run.digest, left)
             again = await self._roll_out(steps, left, begun=run.begun, stages_left=run.stages)
             await self.conclude_changed(run.plan, again)

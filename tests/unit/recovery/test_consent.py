@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -157,6 +158,27 @@ async def test_nobody_is_asked_about_what_a_run_that_was_cut_short_has_elected_a
 
     assert report.recovered
     assert world.steps.calls.count("granted") == asked
+
+
+def left_with_less(world: World) -> None:
+    """The leader's disk loses the end of its log, and the process that elected it ends."""
+    world.kafka.partitions[ORDERS].ends[2] = 7
+    crash()
+
+
+async def test_nobody_is_asked_in_vain_after_an_election_that_a_run_left_and_that_did_not_verify(world: World) -> None:
+    both_offline(world)
+    plan = await world.plan(policy(Approval.MANUAL, 1))
+    world.after("elect", partial(left_with_less, world))
+    with pytest.raises(Crash):
+        await world.execute(plan)
+    world.calm_down()
+    asked = world.steps.calls.count("granted")
+
+    report = await world.execute(plan)
+
+    assert code(report, PAYMENTS) == "EarlierWaveFailed"
+    assert world.steps.calls.count("granted") == asked, "whatever is answered, nothing more is elected"
 
 
 async def test_executing_does_what_was_planned_and_nothing_else(world: World) -> None:
