@@ -65,6 +65,8 @@ class Operated:
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     automatic: int = 0
+    in_vain: list[bool] = field(default_factory=list)
+    """Of each try, whether it surely changed nothing."""
     known_house: KnownHouse = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +81,7 @@ class Operated:
         world.steps.dead = False
         journal = WatchedJournal(world, self.api)
         progress = Progress(lambda: self._noted(progress), self._electing, Metrics(), "kafka/prod")
+        progress.tried = self.in_vain.append
         approvals: KubeApprovals
         supervision = self.supervision(
             lambda: journal.begun, progress.any_failed, lambda: approvals.refused or journal.never_shown

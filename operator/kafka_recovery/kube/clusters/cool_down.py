@@ -25,6 +25,15 @@ class LastAutomatic:
     recovery_uid: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a CoolDown knew at some moment."""
+
+    last: LastAutomatic | None
+    at: timedelta
+    learned_at: datetime
+
+
 _ANOTHER_FIRST = Reason(
     "CoolingDown", "another recovery is about to hold an automatic election; until it has, a person says yes"
 )
@@ -59,6 +68,14 @@ class CoolDown:
         if {"at", "recoveryUid"} <= told.keys():
             self.elected_earlier(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
 
+    def kept(self) -> Kept:
+        """What is known now, for `taken_back`."""
+        return Kept(self.last, self._at, self._learned_at)
+
+    def taken_back(self, kept: Kept) -> None:
+        """Know no more than was known then."""
+        self.last, self._at, self._learned_at = kept.last, kept.at, kept.learned_at
+
     def elected_earlier(self, at: datetime, recovery_uid: str) -> None:
         """Keep what an earlier process did, unless a later election is known."""
         if self.last is None or self.last.at < at:
@@ -81,3 +98,31 @@ class CoolDown:
         ends = (min(self.last.at, self._learned_at) + lasts).astimezone(UTC)
         message = f"another recovery held an automatic election; until {ends:%Y-%m-%d %H:%M:%S} UTC (limits.coolDown)"
         return Reason("CoolingDown", f"{message} a person says yes")
+
+
+@dataclass
+class UnaskedTry:
+    """What the tries of one recovery do to the pause: each wave begins it, and a try that elects nobody never did.
+
+    Else a recovery whose elections Kafka refuses each time would have all others ask a person for good.
+    """
+
+    cool_down: CoolDown
+    recovery_uid: str
+    _before: Kept | None = None
+    """What was known before the try under way, if a wave of it began."""
+    _ours: LastAutomatic | None = None
+
+    def begins_wave(self) -> None:
+        """An election is about to be held; a crash must not hide it."""
+        self._before = self._before or self.cool_down.kept()
+        self.cool_down.elected(self.recovery_uid)
+        self._ours = self.cool_down.last
+
+    def over(self, in_vain: bool) -> bool:
+        """The try has ended; `in_vain`: it surely changed nothing. Whether the pause is another one by that."""
+        before, self._before = self._before, None
+        if before is None or not in_vain or self.cool_down.last is not self._ours:
+            return False
+        self.cool_down.taken_back(before)
+        return True

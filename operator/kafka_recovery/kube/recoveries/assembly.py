@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.broker_pods import broker_pods
 from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.cool_down import UnaskedTry
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api
@@ -61,14 +62,21 @@ class Assembly:
         """A run that was not started yet."""
         uid = recovery.meta.uid
 
+        unasked = UnaskedTry(cluster.cool_down, uid)
+
         def electing(approved: bool) -> None:
             if not approved:
-                cluster.cool_down.elected(uid)
+                unasked.begins_wave()
+                self.clusters.soon(cluster.key)
+
+        def tried(in_vain: bool) -> None:
+            if unasked.over(in_vain):
                 self.clusters.soon(cluster.key)
 
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
         leaders: dict[TopicPartition, Ranked] = {}
         progress = Progress(lambda: self.soon(key, pause), electing, self.metrics, cluster.label)
+        progress.tried = tried
         progress.history = PlanHistory.of(recovery.status)
         supervision = KubeSupervision(
             self.objects,

@@ -40,8 +40,9 @@ _LONG = timedelta(seconds=10)
 class Progress:
     """Port `Observer` for one recovery.
 
-    `changed` is called after every change, `electing` before every wave with whether a person approved it; they must be
-    quick and not raise. `label`: the cluster's, for metrics.
+    `changed` is called after every change, `electing` before every wave with whether a person approved it, `tried`
+    after every try with whether it surely changed nothing; they must be quick and not raise. `label`: the cluster's,
+    for metrics.
     """
 
     changed: Callable[[], None]
@@ -61,6 +62,7 @@ class Progress:
     ranked: RankedBy | None = None
     noted: Callable[[Plan], None] = lambda plan: None
     """Told each plan that is shown, or that an earlier process carried out."""
+    tried: Callable[[bool], None] = lambda in_vain: None
     end: End | None = None
     history: PlanHistory = field(default_factory=PlanHistory)
     news: list[Reason] = field(default_factory=list)
@@ -238,8 +240,13 @@ class Progress:
         _LOG.log(level, "%s: %s %s", partition, outcome.outcome, outcome.reason or "", extra={"partition": partition})
         self.changed()
 
+    def interrupted(self) -> None:
+        """A try ended without a report: nobody knows what it changed."""
+        self.tried(False)
+
     def told(self, report: Report) -> None:
         """Log why partitions are refused: once a cause, for there may be thousands, and not again at each try."""
+        self.tried(all(_changed_nothing(each) for each in report.outcomes))
         refused = [each for each in report.outcomes if each.outcome is Outcome.REFUSED]
         causes = Counter(each.reason.code for each in refused if each.reason)
         if causes == self._causes:
@@ -268,6 +275,11 @@ class Progress:
 
 
 _LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.IN_DOUBT: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
+
+
+def _changed_nothing(outcome: PartitionOutcome) -> bool:
+    """Whether surely no election was held for it."""
+    return outcome.is_settled and outcome.outcome in (Outcome.REFUSED, Outcome.RECOVERED_CLEANLY)
 
 
 def is_final(outcome: PartitionOutcome | None) -> bool:

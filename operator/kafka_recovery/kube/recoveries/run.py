@@ -172,6 +172,7 @@ class RecoveryRun:
                 self._met(trouble)
             except Exception:  # noqa: BLE001 - a defect in one recovery must neither end nor hide it
                 at_once = False
+                self.progress.interrupted()
                 _LOG.exception("the recovery met an internal error")
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
             if not self._is_over() and not at_once:
@@ -182,6 +183,7 @@ class RecoveryRun:
 
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
+        self.progress.interrupted()
         of_cluster = isinstance(trouble, ClusterFault)
         reason = trouble.reason if isinstance(trouble, ClusterFault) else reason_of(trouble)
         _LOG.warning("the recovery can't go on: %s", reason)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from kafka_recovery.kube.clusters import cool_down
-from kafka_recovery.kube.clusters.cool_down import CoolDown
+from kafka_recovery.kube.clusters.cool_down import CoolDown, UnaskedTry
 
 LASTS = timedelta(minutes=10)
 
@@ -121,3 +121,45 @@ def test_one_that_went_first_and_elects_nobody_keeps_the_others_waiting_for_a_mi
     monkeypatch.setattr(time, "monotonic", lambda: later + 1)
 
     assert hot.why(timedelta(0), "third") is None
+
+
+def test_a_recovery_whose_elections_are_refused_each_time_has_nobody_else_wait(hot: CoolDown) -> None:
+    """It tries for as long as it is there: the pause would be renewed for good."""
+    first = hot.last
+    refused = UnaskedTry(hot, "refused")
+    for _ in range(3):
+        for _wave in range(2):
+            refused.begins_wave()
+            assert hot.why(LASTS, "another") is not None, "a crash must not hide what may have been elected"
+        assert refused.over(in_vain=True)
+
+    assert hot.last == first, "what was elected before counts on"
+    cold = CoolDown()
+    refused = UnaskedTry(cold, "refused")
+    refused.begins_wave()
+    refused.over(in_vain=True)
+    assert cold.why(LASTS, "another") is None
+
+
+@pytest.mark.parametrize("in_vain", [False, True], ids=["elected", "another elected meanwhile"])
+def test_an_election_that_may_have_been_held_is_not_taken_back(hot: CoolDown, in_vain: bool) -> None:
+    one = UnaskedTry(hot, "second")
+    one.begins_wave()
+    if in_vain:
+        hot.elected("third")
+    assert not one.over(in_vain)
+
+    assert hot.last
+    assert hot.last.recovery_uid == ("third" if in_vain else "second")
+
+
+def test_a_try_in_vain_takes_back_nothing_of_one_before_it_of_which_nobody_knows_what_it_elected() -> None:
+    known = CoolDown()
+    one = UnaskedTry(known, "second")
+    one.begins_wave()
+    one.over(in_vain=False)
+    before = known.last
+    one.begins_wave()
+    one.over(in_vain=True)
+
+    assert known.last == before is not None

@@ -96,6 +96,30 @@ def test_what_is_final_for_a_partition(seen: Seen, found: PartitionOutcome | Non
     assert seen.progress.open_partitions([ORDERS]) == ([] if final else [ORDERS])
 
 
+@pytest.mark.parametrize(
+    ("found", "in_vain"),
+    [
+        (outcome(Outcome.REFUSED, "Forbidden"), True),
+        (outcome(Outcome.REFUSED, "Forbidden", order_restored=False), False),
+        (outcome(Outcome.REFUSED, "Forbidden", order_restored=None), False),
+        (outcome(Outcome.RECOVERED_CLEANLY), True),
+        (outcome(Outcome.RECOVERED), False),
+        (outcome(Outcome.RECOVERED_UNDER_MIN_ISR), False),
+        (outcome(Outcome.FAILED, "ElectedInstead"), False),
+        (outcome(Outcome.IN_DOUBT), False),
+    ],
+)
+def test_a_try_was_in_vain_only_if_surely_nothing_was_elected(
+    seen: Seen, found: PartitionOutcome, in_vain: bool
+) -> None:
+    told: list[bool] = []
+    seen.progress.tried = told.append
+    seen.progress.told(Report((REFUSED[0], found)))
+    seen.progress.interrupted()
+
+    assert told == [in_vain, False]
+
+
 def test_the_same_said_again_is_no_change(seen: Seen) -> None:
     for _ in range(2):
         seen.progress.enter(Phase.ELECTING, WHY)

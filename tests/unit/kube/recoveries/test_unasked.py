@@ -146,11 +146,30 @@ async def test_what_is_refused_is_tried_less_and_less_often_and_a_yes_to_the_res
     await going.until(Phase.AWAITING_APPROVAL)
 
     assert 15 < len(tries) < 40
+    assert set(both.in_vain) == {True}
     assert (led(both), going.run.progress.awaiting_since) == ([False, False, False], since)
     both.api.approve(going.digest)
     going.run.wake()
     await asyncio.sleep(LOOK.total_seconds())
     assert led(both) == [False, False, True]
+
+
+async def test_a_try_is_not_in_vain_once_it_elected_anybody_or_nobody_knows(
+    both: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause after an election that nobody was asked about counts from it (limits.coolDown)."""
+    elect = both.world.kafka.elect
+
+    async def fail(requests: Sequence[ElectionRequest]) -> dict[TopicPartition, ElectionAnswer]:
+        answers = dict(await elect(requests))
+        if MORE in answers:
+            raise RuntimeError("a defect of the driver, after the election")
+        return answers
+
+    monkeypatch.setattr(both.world.kafka, "elect", fail)
+    await Going.up_to(Phase.AWAITING_APPROVAL, both.process())
+
+    assert (both.automatic, both.in_vain[0]) == (2, False)
 
 
 async def test_what_is_another_one_by_now_is_planned_again_though_a_person_has_not_answered_for_the_rest(
