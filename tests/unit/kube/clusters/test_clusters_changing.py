@@ -4,100 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, cast
+from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import clusters as module
-from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
-from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.outages import Outage, left_offline
-from kafka_recovery.kube.watching.watcher import Pace
-from unit.kube.office import Told
-from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
+from unit.kube.our_objects import PROD
 from unit.recovery.brokers import CLUSTER
 
 COPY = (PROD[0], "copy-of-prod")
-
-
-class SilentKafka:
-    """All of `KafkaCluster` that is asked for here: it never answers."""
-
-    def __init__(self, *_: object, **__: object) -> None: ...
-
-    async def pulse(self, *_: object, **__: object) -> object:
-        raise ClusterUnavailable({"kafka:9092": Reason("BrokerUnreachable", "connection refused")})
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None: ...
-
-
-class Watched:
-    """The clusters of one operator's process; `queue` is what should be reconciled, `woken` whose recoveries were."""
-
-    def __init__(self, api: OurObjects) -> None:
-        self.api = api
-        self.queue: list[Key] = []
-        self.woken: list[Key] = []
-        self.events = Told()
-        self.at_work = False
-        """Whether a recovery of these clusters may have altered orders."""
-        self.restored = False
-        """Whether this process has seen that it has not, or not any more."""
-        self.metrics = Metrics()
-        self.all = Clusters(
-            cast(Any, api),
-            cast(Any, self.events),
-            self.metrics,
-            Pace(),
-            fence=lambda: None,
-            soon=lambda key, after: self.queue.append(key),
-            changed=self.woken.append,
-            stirred=self.woken.append,
-            opened=lambda key: None,
-            claims=lambda key: {},
-            at_work=lambda key: self.at_work,
-            is_restored=lambda key: self.restored,
-        )
-
-    async def settle(self, *keys: Key) -> None:
-        """Reconcile these, and whatever that makes necessary."""
-        self.queue += keys
-        while self.queue:
-            await self.all.reconcile(self.queue.pop(0))
-
-    def ready(self, key: Key, kind: str = "Ready") -> tuple[str, str]:
-        conditions = self.api.objects[CLUSTERS.path(*key)]["status"]["conditions"]
-        return next((each["reason"], each["message"]) for each in conditions if each["type"] == kind)
-
-    def known(self, key: Key = PROD) -> float | None:
-        """What the alert is about."""
-        return self.metrics.registry.get_sample_value("kafka_recovery_history_known", {"cluster": "/".join(key)})
-
-    def acting(self) -> list[Key]:
-        return [each.key for each in self.all.open()]
-
-
-@pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    monkeypatch.setattr(module, "KafkaCluster", SilentKafka)
-    return Watched(inhabited())
 
 
 def copied(watched: Watched) -> None:
     """Somebody applies the manifest once more, under another name."""
     watched.api.pass_time(timedelta(hours=1))
     watched.api.put(CLUSTERS, COPY[1], watched.api.objects[CLUSTERS.path(*PROD)]["spec"])
+
+
+def begun(watched: Watched) -> Object:
+    """Its recovery may have altered orders."""
+    recovery = watched.api.recovery()
+    recovery["metadata"]["finalizers"] = [FINALIZER]
+    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["ab" * 32]}}
+    return recovery
 
 
 @pytest.mark.parametrize("fields", [{"suspend": True}, {"authority": "Observe"}, {"policyRef": None}], ids=str)
@@ -114,7 +51,6 @@ async def test_recoveries_hear_at_once_that_something_else_is_wanted_of_their_cl
     watched.woken.clear()
     await watched.settle(PROD)
     assert watched.woken == [], "nothing changed since"
-    await watched.all.stop()
 
 
 async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched: Watched) -> None:
@@ -130,15 +66,12 @@ async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched
     assert "kafka/copy-of-prod" in watched.ready(PROD)[1]
     assert "kafka/prod, which is older" in why[1]
     assert watched.events.said.count(("Warning", "DuplicateCluster")) == 2
-    await watched.all.stop()
 
 
 async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered_orders(watched: Watched) -> None:
     copied(watched)
     await watched.settle(PROD, COPY)
-    recovery = watched.api.recovery()
-    recovery["metadata"]["finalizers"] = [FINALIZER]
-    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["ab" * 32]}}
+    begun(watched)
     await watched.api.delete(CLUSTERS.path(*PROD))
 
     await watched.settle(PROD)
@@ -149,7 +82,6 @@ async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered
     watched.api.recovery()["metadata"]["finalizers"] = []
     await watched.settle(COPY)
     assert watched.acting() == [COPY]
-    await watched.all.stop()
 
 
 @pytest.mark.parametrize("status", [{}, {"begun": {"recoveryUid": "of-an-earlier-one", "plans": ["ab" * 32]}}])
@@ -165,15 +97,12 @@ async def test_a_finalizer_that_anybody_may_have_written_keeps_no_cluster_closed
     await watched.settle(PROD)
 
     assert watched.acting() == [PROD]
-    await watched.all.stop()
 
 
 async def test_a_cluster_that_is_opened_knows_which_recoveries_have_begun_and_which_only_say_so(
     watched: Watched,
 ) -> None:
-    recovery = watched.api.recovery()
-    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["ab" * 32]}}
-    recovery["metadata"]["finalizers"] = [FINALIZER]
+    recovery = begun(watched)
     watched.api.put(RECOVERIES, "forged", recovery["spec"], {}, finalizers=[FINALIZER])
 
     await watched.settle(PROD)
@@ -181,7 +110,6 @@ async def test_a_cluster_that_is_opened_knows_which_recoveries_have_begun_and_wh
     (cluster,) = watched.all.open()
     assert set(cluster.begun) == {recovery["metadata"]["name"]}
     assert set(cluster.untaken) == {recovery["metadata"]["name"], "forged"}
-    await watched.all.stop()
 
 
 async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
@@ -196,20 +124,16 @@ async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(
 
     (copy,) = watched.all.open()
     assert (copy.key, set(copy.watcher.holding_back())) == (COPY, {"ended"})
-    await watched.all.stop()
 
 
 async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lacks(*arguments: object) -> None:
-        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
-
     await watched.settle(PROD)
     before = watched.all.open()[0]
     before.cool_down.elected("first")
     with monkeypatch.context() as gone:
-        gone.setattr(module, "way_in", lacks)
+        gone.setattr(module, "way_in", loses_its_secret)
         await watched.settle(PROD)
         assert watched.ready(PROD)[0] == "SecretMissing"
 
@@ -218,7 +142,6 @@ async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
     (after,) = watched.all.open()
     assert after is not before
     assert after.cooling("second", timedelta(minutes=10)) is not None
-    await watched.all.stop()
 
 
 async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_closed_now(
@@ -245,14 +168,11 @@ async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_close
 async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_are_restored(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    async def lacks(*arguments: object) -> None:
-        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
-
     await watched.settle(PROD)
     (cluster,) = watched.all.open()
     watched.at_work = True
     if what == "Secret":
-        monkeypatch.setattr(module, "way_in", lacks)
+        monkeypatch.setattr(module, "way_in", loses_its_secret)
     else:
         watched.api.remove(CLUSTERS, "prod")
     watched.woken.clear()
@@ -269,14 +189,11 @@ async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_ar
 async def test_a_secret_that_comes_back_in_the_middle_of_a_wave_lets_recoveries_elect_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lacks(*arguments: object) -> None:
-        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
-
     await watched.settle(PROD)
     (cluster,) = watched.all.open()
     watched.at_work = True
     with monkeypatch.context() as gone:
-        gone.setattr(module, "way_in", lacks)
+        gone.setattr(module, "way_in", loses_its_secret)
         await watched.settle(PROD)
     told = cluster.only_restores
     assert told is not None
@@ -285,7 +202,6 @@ async def test_a_secret_that_comes_back_in_the_middle_of_a_wave_lets_recoveries_
 
     assert watched.all.get(PROD) is cluster, "the connection is the same"
     assert cluster.only_restores is None
-    await watched.all.stop()
 
 
 async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: Watched) -> None:
@@ -305,7 +221,6 @@ async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: W
     assert watched.api.objects[CLUSTERS.path(*PROD)]["status"] == told
     assert (watched.events.said, cluster.incarnations) == ([], {1: 4})
     assert cluster.cooling("second", timedelta(minutes=10)) is not None
-    await watched.all.stop()
 
 
 async def test_when_the_older_goes_the_younger_acts(watched: Watched) -> None:
@@ -318,7 +233,6 @@ async def test_when_the_older_goes_the_younger_acts(watched: Watched) -> None:
     assert watched.acting() == [COPY]
     assert watched.ready(COPY)[0] != "DuplicateCluster"
     assert isinstance(watched.all.get(COPY), OpenCluster)
-    await watched.all.stop()
 
 
 async def test_when_the_younger_goes_the_older_says_nothing_of_it_any_more(watched: Watched) -> None:
@@ -329,7 +243,6 @@ async def test_when_the_younger_goes_the_older_says_nothing_of_it_any_more(watch
     await watched.settle(COPY)
 
     assert (watched.acting(), watched.ready(PROD)[0]) == ([PROD], "Connecting")
-    await watched.all.stop()
 
 
 async def test_one_that_cannot_be_understood_is_in_nobody_s_way(watched: Watched) -> None:
@@ -340,7 +253,6 @@ async def test_one_that_cannot_be_understood_is_in_nobody_s_way(watched: Watched
     await watched.settle(PROD)
 
     assert (watched.acting(), watched.ready(PROD)[0]) == ([COPY], "InvalidSpec")
-    await watched.all.stop()
 
 
 class ReadingKafka(SilentKafka):
@@ -376,4 +288,3 @@ async def test_recoveries_hear_at_once_that_there_is_more_to_prove(
     assert watched.woken == [PROD]
     assert watched.known() == 1
     assert PROD in watched.queue, "its status says so"
-    await watched.all.stop()

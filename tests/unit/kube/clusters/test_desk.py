@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FROM_INCIDENT, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.watcher import NotOpened
-from unit.kube.clusters.test_clusters_changing import SilentKafka, Watched
-from unit.kube.our_objects import PROD, inhabited
+from unit.kube.clusters.watched import Watched
+from unit.kube.our_objects import PROD
 from unit.kube.watching.sights import offline, seconds
 from unit.recovery.brokers import CLUSTER
 
@@ -24,16 +23,13 @@ INCIDENT = Incident("an-incident", (offline(),), seconds(0))
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    monkeypatch.setattr(module, "KafkaCluster", SilentKafka)
-    return Watched(inhabited())
+def desk(watched: Watched) -> ClusterDesk:
+    return ClusterDesk(watched.all, PROD, CLUSTER)
 
 
 @pytest.mark.parametrize("name", [PROD[1], LONG], ids=["prod", "a long name"])
 async def test_it_is_found_by_its_cluster(watched: Watched, name: str) -> None:
-    await ClusterDesk(watched.all, (PROD[0], name), CLUSTER).open_incident(
-        Incident("an-incident", (offline(),), seconds(0))
-    )
+    await ClusterDesk(watched.all, (PROD[0], name), CLUSTER).open_incident(INCIDENT)
 
     opened = watched.api.recovery("an-incident")
     assert opened["metadata"]["labels"] == {
@@ -45,34 +41,32 @@ async def test_it_is_found_by_its_cluster(watched: Watched, name: str) -> None:
     assert opened["spec"]["clusterRef"] == {"name": name}
 
 
-async def test_one_that_is_there_already_will_do(watched: Watched) -> None:
-    desk, incident = ClusterDesk(watched.all, PROD, CLUSTER), Incident("an-incident", (offline(),), seconds(0))
-    await desk.open_incident(incident)
+async def test_one_that_is_there_already_will_do(watched: Watched, desk: ClusterDesk) -> None:
+    await desk.open_incident(INCIDENT)
     before = watched.api.recovery("an-incident")
 
-    await desk.open_incident(incident)
+    await desk.open_incident(INCIDENT)
 
     assert watched.api.recovery("an-incident") == before
 
 
-async def test_one_that_can_not_be_opened_is_told(watched: Watched) -> None:
+async def test_one_that_can_not_be_opened_is_told(watched: Watched, desk: ClusterDesk) -> None:
     watched.api.refused = ApiError(403, "Forbidden", "exceeded quota")
 
     with pytest.raises(NotOpened, match="exceeded quota"):
-        await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(Incident("an-incident", (offline(),), seconds(0)))
+        await desk.open_incident(INCIDENT)
 
 
 # Which ones have room as the operator's own
 
 
-async def test_its_status_says_that_the_operator_opened_it(watched: Watched) -> None:
-    await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)
+async def test_its_status_says_that_the_operator_opened_it(watched: Watched, desk: ClusterDesk) -> None:
+    await desk.open_incident(INCIDENT)
 
     assert watched.api.recovery("an-incident")["status"][FROM_INCIDENT] is True
 
 
-async def test_one_that_was_opened_just_before_a_crash_is_known_again(watched: Watched) -> None:
-    desk = ClusterDesk(watched.all, PROD, CLUSTER)
+async def test_one_that_was_opened_just_before_a_crash_is_known_again(watched: Watched, desk: ClusterDesk) -> None:
     await desk.open_incident(INCIDENT)
     watched.api.recovery("an-incident")["status"] = {"observedGeneration": 1}
     watched.api.recovery("an-incident")["spec"] |= {"suspend": True, "abort": False}
@@ -91,9 +85,8 @@ async def test_one_that_was_opened_just_before_a_crash_is_known_again(watched: W
     ids=["leaders that somebody named", "one that has ended"],
 )
 async def test_another_object_of_its_name_has_none_of_its_room(
-    watched: Watched, spec: dict[str, object], status: dict[str, object]
+    watched: Watched, desk: ClusterDesk, spec: dict[str, object], status: dict[str, object]
 ) -> None:
-    desk = ClusterDesk(watched.all, PROD, CLUSTER)
     await desk.open_incident(INCIDENT)
     there = watched.api.recovery("an-incident")
     there |= {"spec": there["spec"] | spec, "status": status}
@@ -103,9 +96,10 @@ async def test_another_object_of_its_name_has_none_of_its_room(
     assert watched.api.recovery("an-incident")["status"] == status
 
 
-async def test_one_of_its_name_for_other_partitions_does_not_have_the_incident_forgotten(watched: Watched) -> None:
+async def test_one_of_its_name_for_other_partitions_does_not_have_the_incident_forgotten(
+    watched: Watched, desk: ClusterDesk
+) -> None:
     """The name can be guessed by anybody who knows of the outage."""
-    desk = ClusterDesk(watched.all, PROD, CLUSTER)
     await desk.open_incident(INCIDENT)
     watched.api.recovery("an-incident")["spec"]["scope"] = {"partitions": [{"topic": "invented", "partition": 1}]}
 
@@ -113,7 +107,9 @@ async def test_one_of_its_name_for_other_partitions_does_not_have_the_incident_f
         await desk.open_incident(INCIDENT)
 
 
-async def test_one_that_is_taken_up_meanwhile_says_so_too(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_is_taken_up_meanwhile_says_so_too(
+    watched: Watched, desk: ClusterDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, path = watched.api.apply_status, RECOVERIES.path(PROD[0], "an-incident")
 
     async def second(at: str, seen: Object, status: Mapping[str, Any]) -> Object:
@@ -122,13 +118,15 @@ async def test_one_that_is_taken_up_meanwhile_says_so_too(watched: Watched, monk
         return await real(at, seen, status)
 
     monkeypatch.setattr(watched.api, "apply_status", second)
-    await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)
+    await desk.open_incident(INCIDENT)
 
     assert watched.api.recovery("an-incident")["status"] == {"observedGeneration": 1, FROM_INCIDENT: True}
 
 
-async def test_an_incident_of_which_that_can_not_be_written_is_opened_again(watched: Watched) -> None:
+async def test_an_incident_of_which_that_can_not_be_written_is_opened_again(
+    watched: Watched, desk: ClusterDesk
+) -> None:
     watched.api.refusing = lambda what: what.startswith("status")
 
     with pytest.raises(NotOpened, match="exceeded quota"):
-        await ClusterDesk(watched.all, PROD, CLUSTER).open_incident(INCIDENT)
+        await desk.open_incident(INCIDENT)

@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 
 from kafka_recovery.kube.clusters import clusters as module
-from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.status import ALTERED
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
-from unit.kube.clusters.test_clusters_changing import SilentKafka, Watched
+from unit.kube.clusters.watched import Watched, loses_its_secret
 from unit.kube.journal.journals import NAME, OTHERS
-from unit.kube.our_objects import PROD, inhabited
+from unit.kube.our_objects import PROD
 
 PATH = CLUSTERS.path(*PROD)
-
-
-@pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    monkeypatch.setattr(module, "KafkaCluster", SilentKafka)
-    return Watched(inhabited())
 
 
 def begun(watched: Watched) -> Object:
@@ -37,10 +30,6 @@ def finalizers(watched: Watched) -> list[str]:
     return found
 
 
-async def loses_its_secret(*arguments: object) -> None:
-    raise SecretMissing("ca", None, "spec.tls.caSecretRef")
-
-
 async def test_a_process_that_starts_holds_the_clusters_of_runs_that_have_begun(watched: Watched) -> None:
     """An earlier release began them, or somebody took the finalizer off, or made the WatchedCluster anew."""
     watched.api.objects[PATH]["metadata"]["finalizers"] = [OTHERS]
@@ -51,7 +40,6 @@ async def test_a_process_that_starts_holds_the_clusters_of_runs_that_have_begun(
     assert finalizers(watched) == [OTHERS, FINALIZER]
     reason, message = watched.ready(PROD, ALTERED)
     assert (reason, NAME in message) == ("RunsBegun", True)
-    await watched.all.stop()
 
 
 async def test_it_is_put_back_while_a_run_is_at_work(watched: Watched) -> None:
@@ -62,7 +50,6 @@ async def test_it_is_put_back_while_a_run_is_at_work(watched: Watched) -> None:
     await watched.settle(PROD)
 
     assert finalizers(watched) == [FINALIZER]
-    await watched.all.stop()
 
 
 async def test_it_goes_with_the_last_run(watched: Watched) -> None:
@@ -73,7 +60,6 @@ async def test_it_goes_with_the_last_run(watched: Watched) -> None:
     await watched.settle(PROD)
 
     assert (finalizers(watched), watched.ready(PROD, ALTERED)[0]) == ([], "NoRunBegun")
-    await watched.all.stop()
 
 
 async def test_one_that_begins_while_it_goes_finds_it_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +77,6 @@ async def test_one_that_begins_while_it_goes_finds_it_again(watched: Watched, mo
     await watched.settle(PROD)
 
     assert (finalizers(watched), watched.ready(PROD, ALTERED)[0]) == ([FINALIZER], "RunsBegun")
-    await watched.all.stop()
 
 
 async def test_while_nothing_has_begun_no_recovery_is_asked_for(watched: Watched) -> None:
@@ -101,7 +86,6 @@ async def test_while_nothing_has_begun_no_recovery_is_asked_for(watched: Watched
     await watched.settle(PROD)
 
     assert RECOVERIES.path(PROD[0]) not in watched.api.reads
-    await watched.all.stop()
 
 
 async def test_what_belongs_to_another_cluster_holds_nothing(watched: Watched) -> None:
@@ -110,7 +94,6 @@ async def test_what_belongs_to_another_cluster_holds_nothing(watched: Watched) -
     await watched.settle(PROD)
 
     assert finalizers(watched) == []
-    await watched.all.stop()
 
 
 async def test_a_deletion_waits_until_orders_are_restored_and_says_so(watched: Watched) -> None:
@@ -199,4 +182,3 @@ async def test_a_finalizer_that_can_not_be_written_is_tried_again(
     watched.at_work = True
     await watched.settle(PROD)
     assert finalizers(watched) == [FINALIZER]
-    await watched.all.stop()

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,14 +91,14 @@ class TestWhoseHomeIsKnown:
 
 
 class TestWhatBeginsAnew:
-    def test_a_node_that_was_booted_with_the_same_pod_on_it(self) -> None:
+    @pytest.mark.parametrize(
+        "differs",
+        [{"home": replace(THERE, boot="tuesday")}, {"home": replace(THERE, pod="pod-2")}, {"epoch": 11}],
+        ids=["a node that was booted with the same Pod on it", "a Pod that was replaced", "another registration"],
+    )
+    def test_what_is_another_one_from_then_on(self, differs: dict[str, Any]) -> None:
         looks = Looks().go_on(SETTLED)
-        looks.go_on(SETTLED, home=replace(THERE, boot="tuesday"))
-        assert looks.known == {}
-
-    def test_a_pod_that_was_replaced(self) -> None:
-        looks = Looks().go_on(SETTLED)
-        looks.go_on(SETTLED, home=replace(THERE, pod="pod-2"))
+        looks.go_on(SETTLED, **differs)
         assert looks.known == {}
 
     def test_a_container_that_was_started_again(self) -> None:
@@ -105,11 +106,6 @@ class TestWhatBeginsAnew:
         looks = Looks()
         for number in range(60):
             looks.once(home=replace(THERE, container=f"container-{number // 4}"))
-        assert looks.known == {}
-
-    def test_another_registration(self) -> None:
-        looks = Looks().go_on(SETTLED)
-        looks.go_on(SETTLED, epoch=11)
         assert looks.known == {}
 
     def test_a_broker_that_was_fenced(self) -> None:
@@ -181,11 +177,9 @@ class TestWhatItProves:
         for other in (Residence("pvc-1", "monday in Pod pod-2"), Residence("pvc-1", "tuesday in Pod pod-1")):
             assert not intact({5: IN_POD_1, 35: other}, 5, 35)
 
-    def test_one_that_began_before_anybody_looked_is_not(self) -> None:
-        assert not intact({35: IN_POD_1}, 5, 35)
-
-    def test_one_that_began_just_now_is_not_yet(self) -> None:
-        assert not intact({5: IN_POD_1}, 5, 35)
+    @pytest.mark.parametrize("seen", [35, 5], ids=["it began before anybody looked", "it began just now"])
+    def test_one_of_whose_lives_only_one_was_seen_is_not(self, seen: int) -> None:
+        assert not intact({seen: IN_POD_1}, 5, 35)
 
     def test_processes_between_two_of_the_same_pod_and_boot_were_there_too(self) -> None:
         """It crashed three times within a minute."""
