@@ -23,12 +23,12 @@ from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
 from kafka_recovery.kube.resources.house import House as HouseRules
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, History, read_cluster
-from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority
-from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, engine
+from unit.kube.clusters.damage import copy_a_record_of_nobody
+from unit.kube.journal.journals import NAME, NAMESPACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, POLICIES_OF_ADMISSION, PROD, inhabited, policy_in_force
 from unit.recovery.brokers import Crash
@@ -245,10 +245,7 @@ async def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None
 @taking_no_time
 async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
     await house.orphan()
-    begun = next(each for name, each in house.api.records().items() if name.endswith("begun"))
-    labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
-    meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
-    house.api.objects[f"{PLACE}/a-copy"] = {**begun, "metadata": meta}
+    copy_a_record_of_nobody(house.api)
     await house.for_a_while(5)
 
     assert house.cluster.world.unrestored() == []

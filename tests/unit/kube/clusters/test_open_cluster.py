@@ -23,14 +23,14 @@ from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.process.lease import LeaseLost
 from kafka_recovery.kube.resources.kinds import Meta, WatchedCluster
-from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.watching.watcher import WatchView
 from kafka_recovery.recovery import engine as recovery_engine
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Silent
 from kafka_recovery.recovery.supervision import Unsupervised
 from unit.cluster.play import Play, offline, request
-from unit.kube.journal.journals import NAMESPACE, PLACE, RECOVERY, begin, engine, journal_of
+from unit.kube.clusters.damage import copy_a_record_of_nobody
+from unit.kube.journal.journals import NAMESPACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import AUTO, ORDERS, World
@@ -114,11 +114,7 @@ async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_electe
     cast(Any, cluster.watcher).view = WatchView(timedelta(0))
     await begin(journal_of(api), plan)
     del api.objects[RECOVERY]
-    copy = f"{PLACE}/a-copy"
-    begun = next(each for name, each in api.records().items() if name.endswith("begun"))
-    labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
-    meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
-    api.objects[copy] = {**begun, "metadata": meta}
+    copy = copy_a_record_of_nobody(api)
 
     await cluster.look_for_orphans(cast(Api, api))
 

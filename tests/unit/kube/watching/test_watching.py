@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.policy import Policy, Rule
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.watching import watch as watching
 from kafka_recovery.kube.watching.incidents import Docket
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.kube.watching.watch import GONE, BrokerState, Watch
+from unit.kube.watching.bench import AT_ONCE, CALM
 from unit.kube.watching.sights import offline, pulse, seconds
 
-AT_ONCE = Policy((Rule("at-once", patience=seconds(0)),))
-CALM = Policy((Rule("calm", patience=seconds(20)),))
 NOBODY = Reason("ClusterUnavailable", "none of 3 brokers answered")
 DISAGREEMENT = Reason("BrokersDisagree", "they do not agree")
 

@@ -20,16 +20,17 @@ JSON = st.recursive(
 """NaN, infinities and halves of surrogate pairs included: Python's parser takes them all."""
 
 
-def test_an_alert_names_its_cluster_as_our_metrics_do() -> None:
-    assert understood(payload()).clusters == {("kafka", "prod")}
-
-
-def test_or_by_a_namespace_and_a_name() -> None:
-    assert understood(payload(alert(namespace="kafka", cluster="prod"))).clusters == {("kafka", "prod")}
-
-
-def test_the_namespace_of_our_own_pod_does_not_count_beside_a_whole_name() -> None:
-    assert understood(payload(alert(namespace="operators", cluster="kafka/prod"))).clusters == {("kafka", "prod")}
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"cluster": "kafka/prod"},
+        {"namespace": "kafka", "cluster": "prod"},
+        {"namespace": "us", "cluster": "kafka/prod"},
+    ],
+    ids=["as our metrics do", "by a namespace and a name", "as our metrics do, beside the namespace of our own Pod"],
+)
+def test_an_alert_names_its_cluster(labels: dict[str, str]) -> None:
+    assert understood(payload(alert(**labels))).clusters == {("kafka", "prod")}
 
 
 @pytest.mark.parametrize(

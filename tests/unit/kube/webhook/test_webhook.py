@@ -24,6 +24,15 @@ from unit.kube.webhook.callers import BEARER, TOKEN, World, ended, listening, un
 from unit.kube.webhook.payloads import alert, payload
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> int:
+    return len([each for each in caplog.records if each.levelno >= logging.WARNING])
+
+
+def posting(*fields: str) -> bytes:
+    """The head of a request with the token."""
+    return "\r\n".join(("POST /alerts HTTP/1.1", "Host: x", BEARER, *fields, "", "")).encode()
+
+
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
     path = tmp_path / "token"
@@ -118,11 +127,11 @@ class TestStrangers:
 
         assert (await world.post()).status == 202
         assert world.counted(Heard.UNAUTHENTICATED) == AT_ONCE + 2
-        assert len([each for each in caplog.records if each.levelno >= logging.WARNING]) == 1
+        assert warnings(caplog) == 1
 
         world.now += TOLD_EVERY
         await world.post(None, "X: y")
-        assert len([each for each in caplog.records if each.levelno >= logging.WARNING]) == 2
+        assert warnings(caplog) == 2
 
     @pytest.mark.parametrize(
         ("line", "status"), [("GET /alerts", 405), ("PUT /alerts", 405), ("POST /", 404), ("POST /alerts/../x", 404)]
@@ -143,16 +152,14 @@ class TestStrangers:
 
 class TestBombs:
     async def test_a_body_that_says_it_has_a_gigabyte_is_refused_before_a_byte_of_it(self, world: World) -> None:
-        answer = await world.send(
-            f"POST /alerts HTTP/1.1\r\nHost: x\r\n{BEARER}\r\nContent-Length: {2**30}\r\n\r\n".encode()
-        )
+        answer = await world.send(posting(f"Content-Length: {2**30}"))
 
         assert answer.status == 413
         assert "max_alerts" in answer.body
 
     async def test_a_body_without_a_length_is_cut_off_where_it_is_too_long(self, world: World) -> None:
         reader, writer = await world.connect()
-        writer.write(f"POST /alerts HTTP/1.1\r\nHost: x\r\n{BEARER}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        writer.write(posting("Transfer-Encoding: chunked"))
         sent = 0
         with suppress(ConnectionError):
             while sent < 2**30:
@@ -182,8 +189,7 @@ class TestBombs:
         assert answer.status == 415
 
     async def test_chunks_that_are_none_are_refused(self, world: World) -> None:
-        head = f"POST /alerts HTTP/1.1\r\nHost: x\r\n{BEARER}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        answer = await world.send(f"{head}zz\r\nhello\r\n".encode())
+        answer = await world.send(posting("Transfer-Encoding: chunked") + b"zz\r\nhello\r\n")
 
         assert answer.status in (400, 0)
         assert not world.woken
@@ -247,15 +253,13 @@ class TestSlowSenders:
 
     async def test_one_that_never_ends_its_body_is_told(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(receiver, "BODY_WITHIN", 0.1)
-        answer = await world.send(
-            f"POST /alerts HTTP/1.1\r\nHost: x\r\n{BEARER}\r\nContent-Length: 100\r\n\r\n{{".encode()
-        )
+        answer = await world.send(posting("Content-Length: 100") + b"{")
 
         assert answer.status == 408
 
     async def test_one_that_hangs_up_in_the_middle_leaves_nothing_behind(self, world: World) -> None:
         _, writer = await world.connect()
-        writer.write(f"POST /alerts HTTP/1.1\r\nHost: x\r\n{BEARER}\r\nContent-Length: 100\r\n\r\n{{".encode())
+        writer.write(posting("Content-Length: 100") + b"{")
         await writer.drain()
         writer.close()
 
@@ -314,7 +318,7 @@ class TestCertificates:
                     assert (await world.post(tls=trusting(authority, client))).status == 0
             await until(lambda: world.counted(Heard.UNAUTHENTICATED) == 2)
             assert not world.woken
-            assert len([each for each in caplog.records if each.levelno == logging.WARNING]) == 1
+            assert warnings(caplog) == 1
 
     async def test_who_speaks_no_tls_is_cut_off(self, authority: Authority) -> None:
         async with listening(None, files(authority)) as world:
