@@ -111,7 +111,7 @@ def test_what_hangs_says_why_and_what_was_edited_is_cancelled(kubeflow_operator:
 @pytest.mark.full
 def test_a_refused_submission_is_told_in_a_sentence(kubeflow_operator: None, fleet: Fleet) -> None:
     fleet.ask("nightly", adapter="Kubeflow", serviceAccount="nobody", retries=0)
-    status = fleet.until("nightly", "ApplicationFailed", "SubmissionFailed")
+    status = fleet.until("nightly", "ApplicationFailed")
 
     assert "nobody" in status["runs"][0]["message"]
     assert "\tat " not in status["runs"][0]["message"]

@@ -82,14 +82,18 @@ def test_what_is_missing_is_said_one_after_the_other(
     assert "not installed" in condition(told(kubectl, "StrimziMissing"), "Ready")["message"]
 
     control_plane.apply_definitions(DEFINITIONS)
-    assert ROLE.name in condition(told(kubectl, "StrimziForbidden"), "Ready")["message"]
+    assert ROLE.name in condition(told(kubectl, "Forbidden"), "Ready")["message"]
 
     allow(kubectl, namespace)
-    told(kubectl, "StrimziKafkaMissing")
+    assert "there is no Kafka" in condition(told(kubectl, "StrimziRefInvalid"), "Ready")["message"]
 
     kafka = strimzi.kafka(SCRAM)
     put(kubectl, {key: value for key, value in kafka.items() if key != "status"})
-    told(kubectl, "StrimziUser")
+    wait_until(
+        "WatchedCluster prod wants a user",
+        lambda: kubectl.api.get("watchedcluster", "prod"),
+        lambda each: "spec.strimziRef.user" in condition(each, "Ready")["message"],
+    )
 
     kubectl.apply(watched("abc", user=USER))
     told(kubectl, "StrimziPending")

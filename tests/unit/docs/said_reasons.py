@@ -46,8 +46,8 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
     ("domain/reason.py", "type(error).__name__"): (),  # whatever ended a run: JournalUnwritable, or a defect
     ("kube/machinery/conditions.py", "reason"): (),
-    ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("DriverFailed", "SubmissionFailed"),  # or Spark's own word
-    ("kube/fleet/kubeflow.py", "_CODES[word]"): ("DriverFailed", "SubmissionFailed", "Suspended"),
+    ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("ApplicationFailed",),  # or Spark's own word
+    ("kube/fleet/kubeflow.py", "_CODES[word]"): ("ApplicationFailed", "Suspended"),
     ("kube/fleet/pods.py", "_word(each.get('reason'), 'Unschedulable')"): ("Unschedulable",),  # or Kubernetes' own
     ("kube/fleet/pods.py", "_word(waiting['reason'], 'DriverPending')"): ("DriverPending",),
     ("kube/fleet/rankings.py", "code"): ("InvalidSpec", "InvalidStatus"),  # or one of Failure

@@ -55,7 +55,7 @@ def _approve(session: Session, incident: Incident) -> str:
     return session.command(f"approve {incident.name}{pinned}")
 
 
-_FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated", "LeadersRanked"})
+_FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated"})
 """Why a person is asked to the end of a recovery, whatever the policy says."""
 _BEGINS = "With authority Automatic they begin at once; with Approve somebody is asked about them as well."
 _ONCE_OVER = "Once that holds no more, they begin without a yes."

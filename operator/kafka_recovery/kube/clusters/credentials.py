@@ -35,7 +35,7 @@ class SecretMissing(Exception):
 class SecretForbidden(InvalidConfiguration):
     """The operator's Role does not let it read a Secret."""
 
-    code = "SecretForbidden"
+    code = "Forbidden"
 
     def __init__(self, secret: str, where: str) -> None:
         super().__init__(f"{where}: the operator may not get Secret {secret}; its Role needs the verb get on secrets")

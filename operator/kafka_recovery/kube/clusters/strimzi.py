@@ -65,7 +65,7 @@ class Strimzi:
             kafka = await self.api.get(f"{self._path('kafkas', version)}/{self.ref.name}")
         except NotFound:
             message = f"there is no Kafka {self.ref.name} ({GROUP}) in namespace {self.namespace}"
-            raise StrimziProblem("StrimziKafkaMissing", message) from None
+            raise StrimziProblem("StrimziRefInvalid", message) from None
         except ApiError as error:
             raise _forbidden(error) from error
         found = objects.way_in(kafka, self.ref, cluster)
@@ -120,4 +120,4 @@ def _forbidden(error: ApiError) -> Exception:
     """A refusal by RBAC as what can be done about it; any other error as it is."""
     if error.status != HTTPStatus.FORBIDDEN:
         return error
-    return StrimziProblem("StrimziForbidden", f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it")
+    return StrimziProblem("Forbidden", f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it")

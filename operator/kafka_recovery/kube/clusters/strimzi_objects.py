@@ -191,7 +191,9 @@ def check_owner(secret: Mapping[str, object], ref: StrimziRef) -> None:
     said = (labels.get(KIND_LABEL), labels.get(CLUSTER_LABEL)) if isinstance(labels, Mapping) else (None, None)
     if said != ("KafkaUser", ref.name):
         message = f"{USER_WHERE}: Secret {ref.user} is not that of a KafkaUser of Kafka {ref.name}"
-        raise StrimziProblem("StrimziUser", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)")
+        raise StrimziProblem(
+            "StrimziRefInvalid", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)"
+        )
 
 
 def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
@@ -204,7 +206,7 @@ def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
     if found is None:
         wanted = f"listener {ref.listener}" if ref.listener else "listener for clients inside Kubernetes"
         message = f"Kafka {ref.name} has no {wanted}; spec.strimziRef.listener may be {' or '.join(by_name) or 'none'}"
-        raise StrimziProblem("StrimziListener", message)
+        raise StrimziProblem("StrimziRefInvalid", message)
     return found
 
 
@@ -227,10 +229,10 @@ def _credentials(listener: _Listener, ref: StrimziRef) -> tuple[CertificateSecre
     asked = listener.authentication.type if listener.authentication else None
     if asked not in (None, "tls", "scram-sha-512"):
         message = f"listener {listener.name} asks for {asked} authentication, for which a KafkaUser has nothing"
-        raise StrimziProblem("StrimziListener", f"{message}; use another one, or bootstrapServers with tls and sasl")
+        raise StrimziProblem("StrimziRefInvalid", f"{message}; use another one, or bootstrapServers with tls and sasl")
     if (asked is None) != (ref.user is None):
         wish = f"asks for {asked} authentication: name a KafkaUser" if asked else "asks nobody who comes: leave it out"
-        raise StrimziProblem("StrimziUser", f"{USER_WHERE}: listener {listener.name} {wish}")
+        raise StrimziProblem("StrimziRefInvalid", f"{USER_WHERE}: listener {listener.name} {wish}")
     if asked is None or ref.user is None:
         return None, None
     if asked == "tls":

@@ -38,7 +38,7 @@ _PHASES = {
     "Succeeded": Phase.SUCCEEDED,
 }
 _OVER = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
-_CODES = {"Failed": "DriverFailed", "SchedulingFailure": "SubmissionFailed"}
+_CODES = dict.fromkeys(("Failed", "SchedulingFailure"), "ApplicationFailed")
 
 _MILLISECOND = timedelta(milliseconds=1)
 

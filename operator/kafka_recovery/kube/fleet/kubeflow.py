@@ -32,7 +32,7 @@ _PHASES = {
     "SUBMISSION_FAILED": Phase.FAILED,
     "SUSPENDED": Phase.FAILED,
 }
-_CODES = {"SUBMISSION_FAILED": "SubmissionFailed", "SUSPENDED": "Suspended", "FAILED": "DriverFailed"}
+_CODES = {"SUBMISSION_FAILED": "ApplicationFailed", "SUSPENDED": "Suspended", "FAILED": "ApplicationFailed"}
 _SAID_BY_KUBERNETES = re.compile(r"Message: (?P<said>.+?)(?: Received status: |$)", re.S)
 _SAID_BY_JAVA = re.compile(r"(?:Exception in thread \"\w+\" |Caused by: )?(?P<said>[\w.$]+(?:Exception|Error): [^\n]+)")
 

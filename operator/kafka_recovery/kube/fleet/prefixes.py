@@ -34,7 +34,7 @@ class Prefixes:
         place = urlsplit(url)
         wanted = _parts(place)
         if place.query or place.fragment or "%" in url or not {".", ".."}.isdisjoint(wanted):
-            return Reason("InvalidStorage", f"{_shown(place)}: a place has neither options nor steps such as ..")
+            return Reason("InvalidSpec", f"{_shown(place)}: a place has neither options nor steps such as ..")
         for folder in self.folders:
             within = _parts(folder)
             if (folder.scheme, folder.netloc) == (place.scheme, place.netloc) and wanted[: len(within)] == within:

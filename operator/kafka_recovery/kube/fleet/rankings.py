@@ -286,7 +286,7 @@ def _coming(ranking: FleetRanking, now: datetime) -> datetime | Reason | None:
     try:
         return next_due(ranking.schedule, now)
     except InvalidDocument as invalid:
-        return Reason("InvalidSchedule", str(invalid))
+        return Reason("InvalidSpec", str(invalid))
 
 
 def _ready(status: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ PATIENCE = timedelta(seconds=30)
 LONG_PATIENCE = timedelta(minutes=2)
 """For all that a run wrote."""
 
-MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "ResultUnreadable"
+MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "StorageUnavailable"
 
 RANK = Task.RANK.lower()
 """What a manifest calls the task that chooses leaders."""
@@ -88,7 +88,7 @@ def _trouble(url: str) -> Reason | None:
     except StorageUnavailable as unavailable:
         return Reason("StorageUnavailable", f"the fleet operator itself can't look into {unavailable}")
     except InvalidDocument as invalid:
-        return Reason("InvalidStorage", str(invalid))
+        return Reason("InvalidSpec", str(invalid))
     return None
 
 

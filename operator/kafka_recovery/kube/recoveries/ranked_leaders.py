@@ -98,7 +98,7 @@ class RankedLeaders:
             digest = digest_of_canonical(canonical(policy))
             if run.policy_digest != digest:
                 said = f"run {run.name} ranked by policy {run.policy_digest[:12]}; in force is {digest[:12]}"
-                raise _Unusable("RankingOfOtherPolicy", f"{said}: rank again{_WAY_OUT}")
+                raise _Unusable("RankingInvalid", f"{said}: rank again{_WAY_OUT}")
             if self._run is None:
                 await self._take(run, self._ranking)
         except _Unusable as why:
@@ -114,7 +114,7 @@ class RankedLeaders:
             raise _Unusable("RankingInvalid", str(invalid)) from None
         if self._cluster_id not in found:
             said = f"run {run.name} of FleetRanking {ranking} had no evidence of cluster {self._cluster_id}"
-            raise _Unusable("RankingWithoutCluster", f"{said}{_WAY_OUT}")
+            raise _Unusable("RankingInvalid", f"{said}{_WAY_OUT}")
         ours = {id: each for id, each in found[self._cluster_id].items() if id in self._scope}
         self._ranked.clear()
         self._ranked.update(ours)
@@ -136,14 +136,14 @@ class RankedLeaders:
             forbidden = error.status == HTTPStatus.FORBIDDEN
             raise _Unusable("RankingUnreadable", f"{right if forbidden else ''}{error}") from None
         if ranking.task is not Task.RANK:
-            raise _Unusable("RankingOfOtherTask", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
+            raise _Unusable("RankingInvalid", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
         well = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
         good = [run for run in well if run.leaders]
         taken = self._progress.ranked
         kept = [run for run in good if taken and run.name == taken.run]
         if well and not good:
             said = f"run {well[0].name} of FleetRanking {name} holds no leaders: {well[0].reason.message}"
-            raise _Unusable("RankingWithoutLeaders", f"{said}{_WAY_OUT}")
+            raise _Unusable("RankingInvalid", f"{said}{_WAY_OUT}")
         if not good:
             raise _Unusable("RankingNotReady", f"no run of FleetRanking {name} has succeeded yet")
         return (kept or good)[0]
@@ -173,5 +173,5 @@ def who_named(recovery: PartitionRecovery) -> Reason | None:
         return Reason("LeaderDesignated", message)
     if recovery.ranking_name:
         message = f"leaders are those of FleetRanking {recovery.ranking_name} (spec.rankingRef): that wants an approver"
-        return Reason("LeadersRanked", message)
+        return Reason("LeaderDesignated", message)
     return None

@@ -117,7 +117,7 @@ async def test_a_secret_that_may_not_be_read_says_what_the_operator_lacks(api: S
     with pytest.raises(SecretForbidden) as refused:
         await read(api, **SASL)
 
-    assert refused.value.reason.code == "SecretForbidden"
+    assert refused.value.reason.code == "Forbidden"
     assert refused.value.reason.message == (
         "spec.sasl.passwordSecretRef: the operator may not get Secret login; its Role needs the verb get on secrets"
     )

@@ -118,23 +118,23 @@ class TestTheWayIn:
     def test_with_none_inside_a_person_has_to_choose(self) -> None:
         code, message = refused(kafka(OUTSIDE))
 
-        assert code == "StrimziListener"
+        assert code == "StrimziRefInvalid"
         assert message.endswith("no listener for clients inside Kubernetes; spec.strimziRef.listener may be external")
 
     def test_a_listener_that_is_not_there_is_told_with_those_that_are(self) -> None:
         code, message = refused(kafka(PLAIN, TLS), listener="fast")
 
-        assert (code, "listener fast" in message, "plain or tls" in message) == ("StrimziListener", True, True)
+        assert (code, "listener fast" in message, "plain or tls" in message) == ("StrimziRefInvalid", True, True)
 
     @pytest.mark.parametrize("asked", ["custom", "oauth"])
     def test_a_listener_that_a_kafka_user_can_t_get_through_is_refused(self, asked: str) -> None:
         code, message = refused(kafka(SCRAM | {"authentication": {"type": asked}}), user=USER)
 
-        assert (code, asked in message) == ("StrimziListener", True)
+        assert (code, asked in message) == ("StrimziRefInvalid", True)
 
     def test_who_is_asked_for_a_user_has_to_name_one_and_who_is_not_must_not(self) -> None:
         assert refused(kafka(TLS)) == (
-            "StrimziUser",
+            "StrimziRefInvalid",
             "spec.strimziRef.user: listener tls asks for tls authentication: name a KafkaUser",
         )
         assert refused(kafka(PLAIN), user=USER)[1].endswith("listener plain asks nobody who comes: leave it out")
@@ -333,14 +333,14 @@ class TestAsking:
 
     def test_a_kafka_that_is_not_there_is_named(self) -> None:
         assert problem(Served()) == (
-            "StrimziKafkaMissing",
+            "StrimziRefInvalid",
             "there is no Kafka prod (kafka.strimzi.io) in namespace kafka",
         )
 
     def test_a_missing_right_is_said_with_what_gives_it(self) -> None:
         code, message = problem(Served(error=ApiError(403, "Forbidden", "cannot get resource kafkas")))
 
-        assert (code, "manifests/rbac/optional/strimzi.yaml" in message) == ("StrimziForbidden", True)
+        assert (code, "manifests/rbac/optional/strimzi.yaml" in message) == ("Forbidden", True)
 
     def test_a_user_without_a_secret_is_said_where_it_is_named(self) -> None:
         code, message = problem(Served(kafka(SCRAM)), user=USER)
@@ -351,7 +351,7 @@ class TestAsking:
     def test_another_kafka_s_user_is_not_sent_to_this_one(self) -> None:
         code, message = problem(Served(kafka(SCRAM), user_secret(cluster="other", password="p")), user=USER)
 
-        assert (code, "is not that of a KafkaUser of Kafka prod" in message) == ("StrimziUser", True)
+        assert (code, "is not that of a KafkaUser of Kafka prod" in message) == ("StrimziRefInvalid", True)
 
     def test_another_kafka_at_the_same_addresses_is_another_way_in(self) -> None:
         """Not for Kafka's sake: it is another one's Pods that are looked at from now on."""

@@ -87,7 +87,7 @@ def test_each_state_has_a_phase_and_an_end_keeps_it_when_resources_are_released(
 
 
 def test_released_after_a_failure_is_a_failure_and_says_why() -> None:
-    assert seen(OVER, history=(FAILED,)).reason == Reason("DriverFailed", "critical container failed")
+    assert seen(OVER, history=(FAILED,)).reason == Reason("ApplicationFailed", "critical container failed")
 
 
 def test_released_without_an_end_was_let_go_by_somebody() -> None:
@@ -109,7 +109,7 @@ def test_a_driver_that_failed_is_quoted_even_when_its_pod_is_gone() -> None:
     last = FAILED | {"lastObservedDriverStatus": {"phase": "Failed", **ended(1, "no evidence of cluster one")}}
     told = Seen(
         Phase.FAILED,
-        Reason("DriverFailed", "no evidence of cluster one (Error, exit code 1)"),
+        Reason("ApplicationFailed", "no evidence of cluster one (Error, exit code 1)"),
         started=after(minutes=0),
         ended=after(minutes=1),
     )
@@ -135,4 +135,4 @@ def test_a_state_of_another_release_is_told_and_ends_nothing() -> None:
 def test_a_refusal_to_schedule_is_a_submission_that_failed() -> None:
     state = {"currentStateSummary": "SchedulingFailure", "message": "quota\nexceeded"}
 
-    assert seen(state).reason == Reason("SubmissionFailed", "quota exceeded")
+    assert seen(state).reason == Reason("ApplicationFailed", "quota exceeded")

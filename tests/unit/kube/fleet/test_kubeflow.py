@@ -135,7 +135,7 @@ def test_a_driver_that_failed_is_quoted() -> None:
 
     assert failed == Seen(
         Phase.FAILED,
-        Reason("DriverFailed", "no evidence of cluster one (Error, exit code 1)"),
+        Reason("ApplicationFailed", "no evidence of cluster one (Error, exit code 1)"),
         driver="prod-driver",
         started=after(minutes=0),
         ended=after(minutes=1),
@@ -143,21 +143,21 @@ def test_a_driver_that_failed_is_quoted() -> None:
 
 
 def test_without_its_pod_the_application_s_own_word_must_do() -> None:
-    assert seen("FAILED", error="driver pod not found").reason == Reason("DriverFailed", "driver pod not found")
-    assert seen("FAILED").reason == Reason("DriverFailed", "Kubeflow's Spark operator did not say why")
+    assert seen("FAILED", error="driver pod not found").reason == Reason("ApplicationFailed", "driver pod not found")
+    assert seen("FAILED").reason == Reason("ApplicationFailed", "Kubeflow's Spark operator did not say why")
 
 
 def test_a_driver_out_of_memory_says_so() -> None:
     killed = pod(phase="Failed", **ended(137, reason="OOMKilled"))
 
-    assert seen("FAILED", killed).reason == Reason("DriverFailed", "OOMKilled, exit code 137")
+    assert seen("FAILED", killed).reason == Reason("ApplicationFailed", "OOMKilled, exit code 137")
 
 
 def test_a_refused_submission_is_told_from_a_failed_driver() -> None:
     said = {"applicationState": {"state": "FAILED", "errorMessage": REFUSED}}
 
     assert Kubeflow().seen({"metadata": {}, "status": said}, (), ()).reason == Reason(
-        "SubmissionFailed", 'networkpolicies "x" is forbidden: User "spark" cannot patch resource.'
+        "ApplicationFailed", 'networkpolicies "x" is forbidden: User "spark" cannot patch resource.'
     )
 
 

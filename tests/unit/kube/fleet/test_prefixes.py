@@ -74,7 +74,7 @@ def test_elsewhere_nothing_is_read(url: str) -> None:
 def test_no_way_of_writing_leads_out_of_a_folder(url: str) -> None:
     why = MINE.addressed(url)
     assert isinstance(why, Reason)
-    assert why.code == "InvalidStorage"
+    assert why.code == "InvalidSpec"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld
 from unit.kube.specs import POLICY
 
 SEEDS = range(60)
-SILENCE = Reason("ResultUnreadable", "s3://fleet/results: can't be read")
+SILENCE = Reason("StorageUnavailable", "s3://fleet/results: can't be read")
 
 
 class Life:

@@ -109,7 +109,7 @@ async def test_a_schedule_that_never_comes_is_told() -> None:
     world = SparkWorld(schedule="0 0 30 2 *")
 
     assert await world.look() is None
-    assert world.ready == ("False", "InvalidSchedule")
+    assert world.ready == ("False", "InvalidSpec")
 
 
 async def test_a_schedule_that_is_spoilt_does_not_end_the_watch_over_what_runs() -> None:
@@ -117,7 +117,7 @@ async def test_a_schedule_that_is_spoilt_does_not_end_the_watch_over_what_runs()
     await world.look(2, hours=24)
     world.ask(schedule="0 0 30 2 *")
     await world.look(minutes=5)
-    assert world.ready == ("False", "InvalidSchedule")
+    assert world.ready == ("False", "InvalidSpec")
     await world.look(minutes=5)
 
     assert world.application()["spec"]["suspend"], "the deadline holds"
@@ -376,7 +376,7 @@ async def test_a_damaged_manifest_is_not_used() -> None:
 async def test_a_storage_that_falls_silent_is_waited_for() -> None:
     world = await submitted()
     world.succeed()
-    world.results.silent = Reason("ResultUnreadable", "s3://fleet/results: can't be read")
+    world.results.silent = Reason("StorageUnavailable", "s3://fleet/results: can't be read")
     assert await world.look() == timedelta(seconds=30)
     assert "can't be read" in world.message
 

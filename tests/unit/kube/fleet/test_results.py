@@ -117,7 +117,7 @@ async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(
     assert trouble.code == "StorageUnavailable"
     assert "ACCESS_DENIED" in trouble.message
     assert isinstance(refused, NoResult)
-    assert (refused.reason.code, refused.may_pass) == ("ResultUnreadable", True)
+    assert (refused.reason.code, refused.may_pass) == ("StorageUnavailable", True)
 
 
 async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

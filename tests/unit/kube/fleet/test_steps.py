@@ -38,7 +38,7 @@ ONCE = ranking()
 EVERY_NIGHT = ranking(schedule=NIGHTLY)
 TWO_AT_NIGHT = NOON + timedelta(hours=14)
 STUCK = Reason("ErrImagePull", "no such image")
-UNREACHABLE = NoResult(Reason("ResultUnreadable", "s3://b/r: can't be listed: Timeout"), may_pass=True)
+UNREACHABLE = NoResult(Reason("StorageUnavailable", "s3://b/r: can't be listed: Timeout"), may_pass=True)
 MISSING = NoResult(Reason("ResultMissing", "manifest.json is not there"))
 FORGED = NoResult(Reason("ResultInvalid", "checksum"))
 
@@ -283,7 +283,7 @@ def test_a_storage_that_does_not_answer_is_waited_for() -> None:
     assert waiting == Look(running(message=str(UNREACHABLE.reason)), LOOK_AT_RESULT)
     assert run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), UNREACHABLE, hours=1)) == (
         RunOutcome.FAILED,
-        "ResultUnreadable",
+        "StorageUnavailable",
     )
 
 
@@ -297,7 +297,7 @@ def test_a_forged_manifest_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     ("seen", "result", "code"),
     [
-        (Seen(Phase.FAILED, Reason("DriverFailed", "exit code 1")), None, "ApplicationFailed"),
+        (Seen(Phase.FAILED, Reason("ApplicationFailed", "exit code 1")), None, "ApplicationFailed"),
         (Seen(Phase.GONE), None, "ApplicationDeleted"),
         (Seen(Phase.SUCCEEDED), MISSING, "ResultMissing"),
     ],

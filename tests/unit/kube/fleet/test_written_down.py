@@ -25,7 +25,7 @@ EXAMPLES = sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
 DOCS = (ROOT / "docs" / "how-to" / "fleet-rankings.md").read_text()
 MANIFEST = ROOT / "manifests" / "rbac" / "optional" / "fleet.yaml"
 
-STANDINGS = ("Scheduled", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus", "InvalidSchedule", "InvalidStorage")
+STANDINGS = ("Scheduled", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus")
 TROUBLES = ("RecoveryPolicyMissing", "InvalidPolicy", "StorageUnavailable", "MissingPackage", "Forbidden")
 
 

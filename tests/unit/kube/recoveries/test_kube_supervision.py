@@ -181,7 +181,7 @@ COOLS = Reason("CoolingDown", "the last automatic election was 5 s ago")
     ("cools", "known", "code"),
     [
         (COOLS, {}, "CoolingDown"),
-        (None, {"named": Reason("LeadersRanked", "by nightly")}, "LeadersRanked"),
+        (None, {"named": Reason("LeaderDesignated", "by nightly")}, "LeaderDesignated"),
         (None, {"failed": lambda: True}, "AfterFailure"),
         (None, {}, None),
     ],

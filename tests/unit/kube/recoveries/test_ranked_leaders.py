@@ -180,7 +180,7 @@ async def test_the_run_that_an_earlier_process_took_is_told_on_at_once(world: Wo
 
 
 async def test_what_was_ranked_by_another_policy_is_not_used(world: World) -> None:
-    assert await world.why_not(OTHER_POLICY) == "RankingOfOtherPolicy"
+    assert await world.why_not(OTHER_POLICY) == "RankingInvalid"
     assert world.ranked == {}
 
 
@@ -203,10 +203,10 @@ async def test_a_later_run_by_the_policy_in_force_is_found(world: World) -> None
         (ApiError(403, "Forbidden", "no right", "x"), "RankingUnreadable"),
         (nightly(), "RankingNotReady"),
         (nightly(run_of("x", None, outcome="Failed")), "RankingNotReady"),
-        (nightly(task="Readiness"), "RankingOfOtherTask"),
+        (nightly(task="Readiness"), "RankingInvalid"),
         (nightly(task="Guess"), "RankingInvalid"),
         (nightly({"name": "half a run"}), "RankingInvalid"),
-        (nightly(run_of("x", CHECKSUM, policyDigest=DIGEST)), "RankingWithoutLeaders"),
+        (nightly(run_of("x", CHECKSUM, policyDigest=DIGEST)), "RankingInvalid"),
         (nightly(good() | {"leaders": "no leaders"}), "RankingInvalid"),
     ],
 )
@@ -231,7 +231,7 @@ async def test_a_run_that_chose_too_many_leaders_says_so_and_the_way_out(world: 
 async def test_a_run_without_evidence_of_the_cluster_is_refused(world: World) -> None:
     world.recovery = replace(world.recovery, cluster_id="two")
 
-    assert await world.why_not() == "RankingWithoutCluster"
+    assert await world.why_not() == "RankingInvalid"
 
 
 @pytest.mark.parametrize(("code", "passes"), [("RankingNotReady", True), ("RankingMissing", False)])
@@ -246,7 +246,7 @@ def test_who_named_leaders_is_told_to_the_approver(world: World) -> None:
     named = replace(world.recovery, designated={ORDERS: BrokerId(1)})
 
     assert [told.code if told else None for told in map(who_named, (world.recovery, named))] == [
-        "LeadersRanked",
+        "LeaderDesignated",
         "LeaderDesignated",
     ]
     assert who_named(replace(world.recovery, ranking_name=None)) is None

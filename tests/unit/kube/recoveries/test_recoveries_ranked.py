@@ -32,7 +32,7 @@ def ranked(office: Office, leader: int) -> None:
 async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office) -> None:
     ranked(office, BEHIND)
     office.see()
-    waiting = await office.until("LeadersRanked")
+    waiting = await office.until("LeaderDesignated")
     office.api.approve(waiting["plan"]["digest"])
     office.all.approval_seen(("kafka", NAME))
     status = await office.until("Recovered")
@@ -60,7 +60,7 @@ async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office) -> N
     await office.until("RankingMissing")
     stalled = office.condition("Stalled")[0]
     ranked(office, BEST)
-    await office.until("LeadersRanked")
+    await office.until("LeaderDesignated")
 
     assert stalled == "True", "somebody has to create it"
 
@@ -69,7 +69,7 @@ async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office) -> No
     ranked(office, BEHIND)
     office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
     office.see()
-    waiting = await office.until("LeadersRanked")
+    waiting = await office.until("LeaderDesignated")
     office.api.approve(waiting["plan"]["digest"])
     office.all.approval_seen(("kafka", NAME))
     status = await office.until("Recovered")
