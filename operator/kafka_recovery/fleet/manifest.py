@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kafka_recovery.formats.documents import InvalidDocument, describe
+from kafka_recovery.formats.documents import InvalidDocument, describe, validator
 from kafka_recovery.formats.fields import Text, Whole
 
 VERSION = 1
@@ -141,8 +142,21 @@ def read_manifest(raw: bytes, name: str) -> Manifest:
     if len(raw) > LARGEST:
         raise InvalidDocument(f"{name}: has {len(raw)} bytes; at most {LARGEST} are read")
     try:
+        content = _content(raw, name)
+    except RecursionError:  # what can just be read may be nested too deep to be written again
+        raise InvalidDocument(f"{name}: is no JSON, or is cut off") from None
+    try:
+        manifest: Manifest = validator(Manifest).validate_python(content)
+    except ValidationError as error:
+        raise InvalidDocument(describe(error, name)) from None
+    return manifest
+
+
+def _content(raw: bytes, name: str) -> dict[str, Any]:
+    """The fields of a file that is whole, without its version and checksum."""
+    try:
         content = json.loads(raw)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise InvalidDocument(f"{name}: is no JSON, or is cut off") from None
     if not isinstance(content, dict):
         raise InvalidDocument(f"{name}: must be a mapping of fields")
@@ -152,11 +166,7 @@ def read_manifest(raw: bytes, name: str) -> Manifest:
     if said != _checksum(content):
         raise InvalidDocument(f"{name}: checksum: is not that of the content: it was damaged, or changed by hand")
     del content["version"]
-    try:
-        manifest: Manifest = _adapter().validate_python(content)
-    except ValidationError as error:
-        raise InvalidDocument(describe(error, name)) from None
-    return manifest
+    return content
 
 
 def foreign(manifest: Manifest, expected: Expected) -> str | None:
@@ -173,8 +183,8 @@ def foreign(manifest: Manifest, expected: Expected) -> str | None:
         return "it names no evidence"
     if not manifest.outputs:
         return "it names no results"
-    if len(set(clusters)) != len(clusters):
-        return f"it names evidence of a cluster twice: {_some(each for each in clusters if clusters.count(each) > 1)}"
+    if twice := [id for id, times in Counter(clusters).items() if times > 1]:
+        return f"it names evidence of a cluster twice: {_some(twice)}"
     if expected.cluster_ids and set(clusters) != set(expected.cluster_ids):
         return f"its clusters are not those that were asked for: {_some(set(clusters) ^ set(expected.cluster_ids))}"
     for each in manifest.evidence:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -100,7 +101,10 @@ class Storage:
 
     def read(self, path: str, *, at_most: int | None = None) -> bytes:
         """A file's bytes. Raises TooLarge for one of more than `at_most`, of which no more than that is read."""
-        with self._told(path, "read"), self._files.open_input_stream(self._at(path)) as stream:
+        whole = self._at(path)
+        if isinstance(self._files, fs.LocalFileSystem) and _is_no_file(Path(whole)):
+            raise StorageUnavailable(f"{self.name(path)}: can't be read: it is no regular file")
+        with self._told(path, "read"), self._files.open_input_stream(whole) as stream:
             content: bytes = stream.read() if at_most is None else stream.read(at_most + 1)
         if at_most is not None and len(content) > at_most:
             raise TooLarge(f"{self.name(path)}: can't be read: it has more than {at_most} bytes")
@@ -197,6 +201,14 @@ def _file_system(url: str, scheme: str, shown: str) -> tuple[Any, str]:
             return _file_system(f"fsspec+{url}", f"fsspec+{scheme}", shown)
         raise InvalidDocument(f"{shown}: is not a whole URL of its kind, such as s3://bucket/folder") from None
     return files, str(root)
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether something else lies there, such as a pipe: to open one may take for ever."""
+    with suppress(OSError, ValueError):
+        mode = path.stat().st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
 
 
 def _write_on_disk(path: Path, content: bytes) -> None:

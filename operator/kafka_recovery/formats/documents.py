@@ -37,7 +37,8 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 @cache
-def _validator(kind: Hashable) -> SchemaValidator:
+def validator(kind: Hashable) -> SchemaValidator:
+    """What checks values of a kind: no field too many, and of a sequence or a mapping the first wrong item only."""
     return SchemaValidator(cast(CoreSchema, _strict(_adapter(kind).core_schema)))
 
 
@@ -90,7 +91,7 @@ def read(kind: type[T], raw: bytes, name: str) -> T:
     Of a sequence or a mapping the first wrong item is named, and no other.
     """
     try:
-        value: T = _validator(cast(Hashable, kind)).validate_json(raw, strict=True)
+        value: T = validator(cast(Hashable, kind)).validate_json(raw, strict=True)
     except ValidationError as error:
         raise InvalidDocument(describe(error, name, with_values=len(raw) <= _SHOWN)) from None
     return value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import time
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -129,3 +131,36 @@ def test_the_answer_to_what_was_asked_is_taken() -> None:
 )
 def test_another_answer_is_not(manifest: Manifest, expected: Expected, says: str) -> None:
     assert says in (foreign(manifest, expected) or "")
+
+
+# Of a results folder that somebody else writes
+
+
+def test_no_depth_of_nesting_is_more_than_a_file_that_is_refused() -> None:
+    """Just below what can't be read at all is what can be read, and not be written again for its checksum."""
+    for depth in range(900, 1100):
+        with pytest.raises(InvalidDocument):
+            read_manifest(b'{"version":1,"more":%s%s}' % (b"[" * depth, b"]" * depth), "m")
+        with pytest.raises(InvalidDocument):
+            read_manifest(b'{"version":%s%s}' % (b"[" * depth, b"]" * depth), "m")
+
+
+def test_of_a_list_in_which_everything_is_wrong_the_first_is_told() -> None:
+    raw = changed(outputs=[0] * 300_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidDocument, match=r"^m: outputs\[0\]: [^\n]+$"):
+            read_manifest(raw, "m")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 64 << 20
+
+
+def test_evidence_that_is_named_twice_is_found_in_no_time_in_the_longest_list() -> None:
+    evidence = tuple(replace(SNAPSHOT, cluster_id=str(number)) for number in range(40_000))
+    began = time.process_time()
+
+    assert "twice: 0, 1, 10 and more" in (foreign(replace(WHOLE, evidence=evidence * 2), EXPECTED) or "")
+    assert time.process_time() - began < 5

@@ -183,3 +183,26 @@ def test_of_a_file_that_is_too_large_no_more_is_read_than_is_allowed(tmp_path: P
     assert place.read("manifest.json", at_most=5) == b"12345"
     with pytest.raises(TooLarge, match=r"manifest\.json: can't be read: it has more than 4 bytes"):
         place.read("manifest.json", at_most=4)
+
+
+def test_a_pipe_is_no_file_also_behind_a_link(tmp_path: Path) -> None:
+    """To open one waits for whoever writes into it: here somebody has, so that no defect holds the test up."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(end, b"more")
+        for name in ("pipe", "link"):
+            with pytest.raises(StorageUnavailable, match=f"{name}: can't be read: it is no regular file"):
+                Storage.at(str(tmp_path)).read(name, at_most=1)
+    finally:
+        os.close(end)
+
+
+def test_a_link_to_nowhere_and_a_folder_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+
+    for name, says in (("folder", "Is a directory|can't be read"), ("link", "No such file")):
+        with pytest.raises(StorageUnavailable, match=says):
+            Storage.at(str(tmp_path)).read(name, at_most=1)
