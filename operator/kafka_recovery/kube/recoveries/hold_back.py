@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from kafka_recovery.decision.holding import TERMINATING, HeldPod, Holding, NotHeld, choose, may_return
 from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.pods import BrokerPod
@@ -32,6 +33,7 @@ from kafka_recovery.recovery.ports import Cluster
 
 _LOG = logging.getLogger(__name__)
 
+_OPEN = {"fieldSelector": "status.finished!=true"}
 HOLD_BACK = "holdBack"
 """The status's field; it is written here alone."""
 LONGEST = timedelta(seconds=10)
@@ -58,13 +60,17 @@ class HoldApi(Statuses, Protocol):
         """Delete the object with this uid; Conflict if it is another one by now, and gone already is fine."""
         ...
 
+    async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:
+        """The objects of a kind in a namespace."""
+        ...
+
 
 @dataclass
 class PodHold:
     """Holds back for one recovery. Port `Hold`. `uid`: the recovery's. `pods` None: nothing says whose Pod is whose.
 
     `unguarded`: why the API server would refuse no Pod, if so. `told`: told of the object, a reason, and whether it is
-    good news. `named`: the Pods that the status named when this process began, by broker.
+    good news. `named`: the Pods that the status names, or may, by broker: at first what it did when this process began.
     """
 
     api: HoldApi
@@ -81,6 +87,8 @@ class PodHold:
         brokers = may_return(plan, partitions) if plan.policy.hold_back is HoldBack.PODS else ()
         if not brokers:
             return
+        leaders = {decision.leader for decision in plan.elections.values()}
+        brokers = tuple(sorted({*brokers, *self.named.keys() - leaders}))  # an earlier plan may still be in doubt
         try:
             async with asyncio.timeout(LONGEST.total_seconds()):
                 holding = await self._hold(plan, brokers)
@@ -94,14 +102,21 @@ class PodHold:
         """Name none any more: whoever makes these Pods may make them again. What can't be written is tried again."""
         if not self.named:
             return
+        before: Mapping[str, Any] = {}
+
+        def without(status: Mapping[str, Any]) -> Mapping[str, Any]:
+            nonlocal before
+            before = status
+            return let_go_of(status)
+
         try:
-            seen = await change_status(self.api, self._path, self.uid, let_go_of)
+            seen = await change_status(self.api, self._path, self.uid, without)
         except ApiError as error:
             _LOG.warning("Pods are held back for longer than they have to be: %s", error)
             return
-        names, self.named = ", ".join(self.named.values()), {}
-        _LOG.info("Pods may be created again: %s", names)
-        if seen:
+        names, self.named = ", ".join(named_by(before).values()), {}
+        if seen and names:
+            _LOG.info("Pods may be created again: %s", names)
             await self.told(seen, Reason("PodLetGo", f"no longer held back, so it may be created again: {names}"), True)
 
     async def _hold(self, plan: Plan, brokers: Sequence[BrokerId]) -> Holding:
@@ -114,19 +129,44 @@ class PodHold:
         )
         if isinstance(pods, Reason):
             return _nobody(brokers, pods.message)
-        chosen = choose(brokers, now.cluster, pods, self.named)
+        unseen = {*brokers} - {pod.broker for pod in pods if pod.name} - self.named.keys()
+        before = {**(await self._held_elsewhere(plan.cluster_id) if unseen else {}), **self.named}
+        chosen = choose(brokers, now.cluster, pods, before)
         if await self._record(chosen) is None:
             return Holding()  # the recovery is gone: nothing would hold them
-        left = await _Removal(self, self.pods, chosen.pods).done()
+        left = await self._remove(self.pods, now.cluster, chosen.pods)
         stay = tuple(NotHeld(each.broker, left[each.broker]) for each in chosen.pods if each.broker in left)
         held = tuple(each for each in chosen.pods if each.broker not in left)
         return replace(chosen, pods=held, not_held=(*chosen.not_held, *stay))
 
+    async def _remove(self, pods: Pods, cluster: ClusterState, chosen: Sequence[HeldPod]) -> Mapping[BrokerId, str]:
+        """Delete them, but who runs by now; returns of whom a Pod is left, and why.
+
+        The first look is seconds old: brokers were asked meanwhile.
+        """
+        seen = await pods.look()
+        if isinstance(seen, Reason):
+            return {each.broker: seen.message for each in chosen}
+        again = choose([each.broker for each in chosen], cluster, seen, self.named)
+        return await _Removal(self, pods, again.pods, {each.broker: each.why for each in again.not_held}).done()
+
+    async def _held_elsewhere(self, cluster_id: str) -> Mapping[BrokerId, str]:
+        """The Pods that other recoveries of this cluster keep away: there are none of them to be seen. By broker."""
+        namespace, own = self.key
+        try:
+            every = await self.api.list_all(RECOVERIES.path(namespace), params=_OPEN)
+        except ApiError as error:
+            _LOG.warning("what other recoveries hold back can't be read: %s", error)
+            return {}
+        others = (each for each in every if each["metadata"]["name"] != own and _holds(each, cluster_id))
+        return {id: name for each in others for id, name in named_by(each["status"]).items()}
+
     async def _record(self, holding: Holding) -> Object | None:
         """Name them in the status; None: the recovery is gone. Raises ApiError."""
-        said = _as_said(holding)
+        said, named = _as_said(holding), {each.broker: each.name for each in holding.pods}
+        self.named = {**self.named, **named}  # a server that does not answer may have written it
         seen = await change_status(self.api, self._path, self.uid, lambda status: {**status, HOLD_BACK: said})
-        self.named = {each.broker: each.name for each in holding.pods}
+        self.named = named
         return seen
 
     async def _tell(self, holding: Holding, seen: Object | None) -> None:
@@ -207,6 +247,13 @@ def _runs_on(pod: HeldPod, seen: Collection[BrokerPod]) -> bool:
 def named_by(status: Mapping[str, Any]) -> dict[BrokerId, str]:
     """The Pods that a status holds back, by broker."""
     return {BrokerId(each["broker"]): each["name"] for each in (status.get(HOLD_BACK) or {}).get("pods") or ()}
+
+
+def _holds(recovery: Object, cluster_id: str) -> bool:
+    """Whether it is a recovery of this cluster that holds Pods back: one that ends holds none, whatever it names."""
+    spec, status = recovery["spec"], recovery.get("status") or {}
+    over = spec.get("abort") or recovery["metadata"].get("deletionTimestamp")
+    return bool(spec.get("clusterId") == cluster_id and status.get(HOLD_BACK) and not over)
 
 
 def let_go_of(status: Mapping[str, Any]) -> dict[str, Any]:

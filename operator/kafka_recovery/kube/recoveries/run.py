@@ -73,6 +73,7 @@ class RecoveryRun:
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
     `elected_before`: told since when an earlier process may have elected without asking anybody.
     `let_go`: asked to keep no broker away any more, whenever no election can be under way.
+    `keeps_away`: whether any broker is kept away.
     `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
@@ -93,6 +94,7 @@ class RecoveryRun:
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     elected_before: Callable[[datetime], None] = _told_nobody
     let_go: Callable[[], Awaitable[None]] = _nobody_else
+    keeps_away: Callable[[], bool] = lambda: False
     taken_up: bool = False
     holds: frozenset[TopicPartition] = frozenset()
     """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
@@ -245,6 +247,8 @@ class RecoveryRun:
         """One try; whether the next one should follow at once."""
         if self.journal.never_shown:
             await self.journal.unfinished()  # a person may have taken away by now what nobody was shown
+        if self.keeps_away() and not any(run.begun for run in await self.journal.unfinished()):
+            await self.let_go()  # what is waited for now may take days
         permission = await self.supervision.permission()
         halt = permission.halted
         if halt and halt.code in OVER:

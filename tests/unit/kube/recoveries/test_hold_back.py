@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.policy import HoldBack, Policy
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.recoveries.hold_back import named_by
+from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.kube.clusters import strimzi
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
-from unit.kube.our_objects import OurObjects, inhabited, policy_in_force
-from unit.recovery.brokers import Fate
+from unit.kube.our_objects import SILENT, OurObjects, inhabited, policy_in_force
+from unit.recovery.brokers import CLUSTER, Fate
 from unit.recovery.world import World, crash
 from unit.virtual import taking_no_time
 
@@ -71,7 +78,8 @@ class PodSet(OurObjects):
             self.runs()
 
     def makes_it_anew(self) -> bool:
-        if POD not in self.held():
+        every = [path.rpartition("/")[2] for path in self.objects if path.startswith(RECOVERIES.path(NAMESPACE))]
+        if not any(POD in self.held(name) for name in every):
             return True
         self.deaf -= 1
         return self.deaf >= 0
@@ -312,6 +320,27 @@ async def test_a_crash_before_it_was_let_go_lets_it_go_at_the_next_start(
 
 
 @taking_no_time
+async def test_to_let_go_is_tried_again_for_as_long_as_it_can_t_be_written(office: Office, kubernetes: PodSet) -> None:
+    """Also while nothing else is to be done, and nothing that a person writes would have it tried."""
+    kubernetes.recovery()["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
+    kubernetes.change(RECOVERIES, NAME, suspend=True)
+    write, since = kubernetes.apply_status, asyncio.get_running_loop().time()
+
+    async def full(path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        if "holdBack" not in status and asyncio.get_running_loop().time() < since + 120:
+            raise SILENT
+        return await write(path, seen, status)
+
+    kubernetes.apply_status = full  # type: ignore[method-assign]
+    office.takes_up()
+
+    async with asyncio.timeout(1000):
+        while kubernetes.held():
+            await asyncio.sleep(1)
+    await dies(office)
+
+
+@taking_no_time
 async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
     office: Office, kubernetes: PodSet, world: World
 ) -> None:
@@ -340,6 +369,157 @@ async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, worl
         while not office.status()["finished"]:
             await asyncio.sleep(1)
     assert "holdBack" not in office.status()
+
+
+@taking_no_time
+async def test_a_pod_that_becomes_ready_after_the_look_is_not_deleted(
+    office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
+) -> None:
+    """Its broker answers by then, and may lead."""
+    write = kubernetes.apply_status
+
+    async def answers_meanwhile(path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        if named_by(status) and (pod := kubernetes.pod()):
+            pod["status"] = strimzi.pod(1, ready=True, phase="Running")["status"]
+        return await write(path, seen, status)
+
+    kubernetes.apply_status = answers_meanwhile  # type: ignore[method-assign]
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert deletions(kubernetes) == []
+    assert at_election == [(True, [])]
+    assert "is Ready" in not_held(office)
+
+
+@pytest.mark.parametrize("stopped", ["suspended", "its cluster does not answer"])
+@taking_no_time
+async def test_nobody_is_kept_away_by_a_recovery_that_may_elect_nobody_before_it_has_begun(
+    office: Office, kubernetes: PodSet, world: World, stopped: str
+) -> None:
+    """The journal could not be written after the Pod was deleted; what is waited for then may take days."""
+
+    def no_more(what: str) -> bool:
+        return bool(kubernetes.held()) and "recoveryrecords" in what
+
+    kubernetes.refusing = no_more
+    office.takes_up()
+    async with asyncio.timeout(100):
+        while not (kubernetes.held() and kubernetes.pod() is None):
+            await asyncio.sleep(0.05)
+
+    if stopped == "suspended":
+        kubernetes.change(RECOVERIES, NAME, suspend=True)
+    else:
+        world.before("gather", unreachable)
+    office.see()
+    async with asyncio.timeout(1000):
+        while kubernetes.held():
+            await asyncio.sleep(1)
+
+    assert world.leader() is None
+    await dies(office)
+
+
+def unreachable() -> None:
+    raise ClusterFault(Reason("ClusterUnreachable", "nobody answers"))
+
+
+class Around:
+    """A Kafka of which only a look is needed."""
+
+    def __init__(self, seen: Evidence) -> None:
+        self.seen = seen
+
+    async def gather(self, *_: object) -> Evidence:
+        return self.seen
+
+
+BOTH_DEAD = evidence(
+    partition({1: None, 2: log(27), 3: log(15)}),
+    partition({4: None, 2: log(27), 3: log(15)}, id=TopicPartition("payments", 0), isr=(4,)),
+    brokers=(dead(1), broker(2), broker(3), dead(4)),
+    cluster_id=CLUSTER,
+)
+
+
+def holder(api: PodSet, name: str = NAME, named: Mapping[BrokerId, str] | None = None) -> PodHold:
+    async def guarded() -> None:
+        return None
+
+    async def told(*_: object) -> None:
+        return None
+
+    uid = api.recovery(name)["metadata"]["uid"]
+    cluster: Any = Around(BOTH_DEAD)
+    pods = BrokerPods(cast(Any, api), NAMESPACE, "prod")
+    return PodHold(api, (NAMESPACE, name), uid, cluster, pods, guarded, told, named or {})
+
+
+PLAN = decide(BOTH_DEAD, Policy(hold_back=HoldBack.PODS))
+ORDERS, PAYMENTS = (each.id for each in BOTH_DEAD.partitions)
+
+
+@taking_no_time
+async def test_a_later_plan_lets_nobody_go_whom_an_earlier_one_keeps_away(kubernetes: PodSet) -> None:
+    """The earlier one's election may be in doubt; both are let go together."""
+    kubernetes.runs(4)
+    hold = holder(kubernetes)
+    await hold.hold(PLAN, [ORDERS])
+    assert kubernetes.held() == [POD]
+
+    await hold.hold(PLAN, [PAYMENTS])
+
+    assert sorted(kubernetes.held()) == [POD, "prod-brokers-4"]
+    await hold.let_go()
+    assert kubernetes.held() == []
+
+
+@taking_no_time
+async def test_a_hold_is_let_go_though_nobody_heard_that_it_was_written(kubernetes: PodSet) -> None:
+    write = kubernetes.apply_status
+
+    async def answer_is_lost(path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        await write(path, seen, status)
+        raise SILENT
+
+    hold = holder(kubernetes)
+    kubernetes.apply_status = answer_is_lost  # type: ignore[method-assign]
+    await hold.hold(PLAN, [ORDERS])
+    kubernetes.apply_status = write  # type: ignore[method-assign]
+    assert kubernetes.held() == [POD]
+
+    await hold.let_go()
+
+    assert kubernetes.held() == []
+
+
+@taking_no_time
+async def test_a_pod_that_another_recovery_keeps_away_is_held_by_this_one_too(kubernetes: PodSet) -> None:
+    """There is no Pod to be seen; it would come when the other one lets it go."""
+    kubernetes.put(RECOVERIES, "other", kubernetes.recovery()["spec"])
+    await holder(kubernetes, "other").hold(PLAN, [ORDERS])
+    assert kubernetes.pod() is None
+    hold = holder(kubernetes)
+
+    await hold.hold(PLAN, [ORDERS])
+
+    assert kubernetes.held() == [POD]
+
+
+@pytest.mark.parametrize("other", [{"clusterId": "kafkaoneofothers000000"}, {"abort": True}])
+@taking_no_time
+async def test_what_a_recovery_of_another_cluster_or_one_that_ends_names_is_not_held(
+    kubernetes: PodSet, other: Object
+) -> None:
+    kubernetes.put(RECOVERIES, "other", kubernetes.recovery()["spec"])
+    await holder(kubernetes, "other").hold(PLAN, [ORDERS])
+    kubernetes.change(RECOVERIES, "other", **other)
+
+    await holder(kubernetes).hold(PLAN, [ORDERS])
+
+    assert kubernetes.held() == []
 
 
 async def dies(office: Office) -> None:
