@@ -106,6 +106,16 @@ def api_versions(offers: dict[int, int], **more: Any) -> Any:
     )
 
 
+def after(seconds: float, role: Role) -> Role:
+    """Plays this role, so much later."""
+
+    async def late(heard: Heard) -> Any:
+        await asyncio.sleep(seconds)
+        return role(heard)
+
+    return late
+
+
 @dataclass
 class StagedBroker:
     """Plays `roles` by request name; ApiVersions has one of its own. Requests without a role meet silence."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -18,16 +18,25 @@ from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.domain.election import Answer, Relay
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
+from unit.cluster.codes import code_of
 from unit.cluster.play import ORDERS, PATIENCE, SOON, Play, offline, request
-from unit.cluster.stage import Heard
+from unit.cluster.stage import Heard, after
 
 OTHER = TopicPartition("orders", 1)
 
 
+def in_our_order(**play: Any) -> Play:
+    """The order of orders-0 is the one that `request` asks for."""
+    found = Play(**play)
+    found.add(offline(replicas=(3, 1, 2)))
+    return found
+
+
 @asynccontextmanager
-async def electing(play: Play) -> AsyncIterator[AssignmentOrderElection]:
-    async with play.staged(2), play.cluster() as cluster:
-        yield AssignmentOrderElection(cluster, deadline=PATIENCE)
+async def electing(play: Play, *brokers: int, deadline: timedelta = PATIENCE) -> AsyncIterator[AssignmentOrderElection]:
+    """On stage are these brokers, or broker 2."""
+    async with play.staged(*(brokers or (2,))), play.cluster() as cluster:
+        yield AssignmentOrderElection(cluster, deadline=deadline)
 
 
 class TestElecting:
@@ -71,17 +80,11 @@ class TestElecting:
         play = Play()
         async with electing(play) as election:
             await election.cluster.route(PATIENCE)
-
-            async def late(heard: Heard) -> Any:
-                await asyncio.sleep(2 * SOON.total_seconds())
-                return play.api_versions(2, heard)
-
-            play.members[2].roles["ApiVersions"] = late
+            play.members[2].roles["ApiVersions"] = after(2 * SOON.total_seconds(), partial(play.api_versions, 2))
             found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
-        assert found.reason
-        assert found.reason.code == "NotSent"
+        assert code_of(found.reason) == "NotSent"
         assert found.relay is None
         assert not play.asked("ElectLeaders")
 
@@ -92,8 +95,7 @@ class TestElecting:
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.ACCEPTED, Answer.UNANSWERED)
         reason = answers[OTHER].reason
-        assert reason
-        assert reason.code == "AnswerIncomplete"
+        assert code_of(reason) == "AnswerIncomplete"
 
     async def test_a_connection_that_breaks_after_the_request_leaves_it_open(self) -> None:
         play = Play()
@@ -104,8 +106,7 @@ class TestElecting:
     async def test_a_replica_behind_dead_ones_is_elected_by_the_order_that_stands(self) -> None:
         play = Play(fenced={1})
         stands = replace(request(order=(1, 2, 3)), designated=BrokerId(2))
-        async with play.staged(1, 2, 3), play.cluster() as cluster:
-            election = AssignmentOrderElection(cluster, deadline=PATIENCE)
+        async with electing(play, 1, 2, 3) as election:
             assert (await election.designate([stands]))[ORDERS].answer is Answer.ACCEPTED
             assert (await election.elect([stands]))[ORDERS].answer is Answer.ACCEPTED
 
@@ -114,8 +115,8 @@ class TestElecting:
     async def test_but_not_behind_one_that_came_back_meanwhile(self) -> None:
         play = Play()
         stands = replace(request(order=(1, 2, 3)), designated=BrokerId(2))
-        async with play.staged(1, 2, 3), play.cluster() as cluster:
-            held = (await AssignmentOrderElection(cluster, deadline=PATIENCE).elect([stands]))[ORDERS]
+        async with electing(play, 1, 2, 3) as election:
+            held = (await election.elect([stands]))[ORDERS]
 
         assert (held.answer, held.relay) == (Answer.CHANGED, None)
         assert not play.asked("ElectLeaders")
@@ -240,8 +241,7 @@ class TestDesignating:
 
 class TestRestoring:
     async def test_only_an_order_that_is_still_ours_is_put_back(self) -> None:
-        play = Play()
-        play.add(offline(replicas=(3, 1, 2)))
+        play = in_our_order()
         play.add(offline(OTHER, replicas=(2, 1, 3)))
         async with electing(play) as election:
             answers = await election.restore([request(), request(OTHER)])
@@ -252,8 +252,7 @@ class TestRestoring:
         assert [(part.partition_index, part.replicas) for part in topic.partitions] == [(0, [1, 2, 3])]
 
     async def test_the_order_of_a_topic_that_was_made_anew_is_left_alone(self) -> None:
-        play = Play()
-        play.add(offline(replicas=(3, 1, 2)))
+        play = in_our_order()
         of_before = replace(request(), topic_id=topic_id_text(uuid4()))
         async with electing(play) as election:
             answers = await election.restore([of_before])
@@ -263,14 +262,12 @@ class TestRestoring:
 
     async def test_an_order_that_may_not_be_seen_any_more_is_not_said_to_be_restored(self) -> None:
         """Somebody takes the ACL away between the election and the restore: the order may be ours still."""
-        play = Play(hidden={"orders": 29})
-        play.add(offline(replicas=(3, 1, 2)))
+        play = in_our_order(hidden={"orders": 29})
         async with electing(play) as election:
             answer = (await election.restore([request()]))[ORDERS]
 
         assert answer.answer is Answer.CHANGED
-        assert answer.reason
-        assert answer.reason.code == "TopicAuthorizationFailed"
+        assert code_of(answer.reason) == "TopicAuthorizationFailed"
 
     async def test_a_topic_that_is_gone_has_no_order_of_ours(self) -> None:
         async with electing(Play()) as election:
@@ -278,8 +275,7 @@ class TestRestoring:
 
     async def test_an_unregistered_broker_in_the_way_is_named_with_what_to_do(self) -> None:
         """Kafka takes no assignment that names such a broker, whatever its order; asking again does not help."""
-        play = Play(reassignment=[39])
-        play.add(offline(replicas=(3, 1, 2)))
+        play = in_our_order(reassignment=[39])
         async with electing(play) as election:
             answer = (await election.restore([request()]))[ORDERS]
 
@@ -290,35 +286,30 @@ class TestRestoring:
         assert "kafka-reassign-partitions.sh" in answer.reason.message
 
     async def test_metadata_that_can_not_be_read_are_read_through_another_broker(self) -> None:
-        play = Play()
-        play.add(offline(replicas=(3, 1, 2)))
-        async with play.staged(1, 2), play.cluster() as cluster:
+        play = in_our_order()
+        async with electing(play, 1, 2) as election:
             play.members[1].roles["DescribeTopicPartitions"] = lambda heard: heard.cut()
-            answers = await AssignmentOrderElection(cluster, deadline=PATIENCE).restore([request()])
+            answers = await election.restore([request()])
 
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert len(play.asked("AlterPartitionReassignments")) == 1
 
     async def test_an_order_seen_in_old_metadata_is_not_taken_for_the_present_one(self) -> None:
         """A broker that is behind the controller may show an order as ours that another one has set since."""
-        play = Play(applied={2: 90}, watermark=100)
-        play.add(offline(replicas=(3, 1, 2)))
-        async with play.staged(2), play.cluster() as cluster:
-            answers = await AssignmentOrderElection(cluster, deadline=timedelta(seconds=1)).restore([request()])
+        play = in_our_order(applied={2: 90}, watermark=100)
+        async with electing(play, deadline=timedelta(seconds=1)) as election:
+            answers = await election.restore([request()])
 
         reason = answers[ORDERS].reason
         assert answers[ORDERS].answer is Answer.CHANGED
-        assert reason
-        assert reason.code == "StaleMetadata"
+        assert code_of(reason) == "StaleMetadata"
         assert not play.asked("AlterPartitionReassignments")
 
     async def test_metadata_that_nobody_lets_us_read_are_an_answer_not_an_accident(self) -> None:
-        play = Play()
-        play.add(offline(replicas=(3, 1, 2)))
-        async with play.staged(1, 2), play.cluster() as cluster:
+        play = in_our_order()
+        async with electing(play, 1, 2, deadline=SOON) as election:
             for member in play.members.values():
                 member.roles["DescribeTopicPartitions"] = lambda heard: None
-            election = AssignmentOrderElection(cluster, deadline=SOON)
             answers = await election.restore([request(), request(OTHER, (1, 2, 3))])
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)

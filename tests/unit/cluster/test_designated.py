@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,8 +19,9 @@ from kafka_recovery.cluster.versions import require_carried, require_safe
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionRequest
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
+from unit.cluster.codes import code_of
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, TOPIC_ID, Log, Play, offline
-from unit.cluster.stage import Heard
+from unit.cluster.stage import Heard, after
 
 OTHER = TopicPartition("orders", 1)
 PAYMENTS = TopicPartition("payments", 7)
@@ -157,19 +157,13 @@ class TestElecting:
         play = Play()
         requests = [request(TopicPartition("orders", n)) for n in range(1001)]
         async with electing(play) as election:
-
-            async def late(heard: Heard) -> Any:
-                await asyncio.sleep(2 * SOON.total_seconds())
-                return play.elect(heard)
-
-            play.members[2].roles["ElectLeaders"] = late
+            play.members[2].roles["ElectLeaders"] = after(2 * SOON.total_seconds(), play.elect)
             answers = await election.elect(requests)
 
         last = answers[requests[-1].id]
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert last.answer is Answer.CHANGED
-        assert last.reason
-        assert last.reason.code == "NotSent"
+        assert code_of(last.reason) == "NotSent"
         assert len(play.asked("ElectLeaders")) == 1
 
     async def test_brokers_that_do_not_know_the_request_are_never_sent_it(self) -> None:
@@ -179,8 +173,7 @@ class TestElecting:
             found = (await DesignatedElection(cluster, deadline=PATIENCE).elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
-        assert found.reason
-        assert found.reason.code == "UnsupportedRequest"
+        assert code_of(found.reason) == "UnsupportedRequest"
         assert not play.asked("ElectLeaders")
 
 
@@ -192,8 +185,7 @@ class TestAnothersPlan:
             held = (await election.elect([BY_ORDER]))[ORDERS]
 
         assert prepared.answer is held.answer is Answer.CHANGED
-        assert prepared.reason
-        assert prepared.reason.code == "PlannedForAnotherDriver"
+        assert code_of(prepared.reason) == "PlannedForAnotherDriver"
         assert not play.asked("ElectLeaders")
 
     async def test_by_an_order_that_elects_another_one_nobody_is_elected(self) -> None:
@@ -244,12 +236,7 @@ class TestAuto:
         monkeypatch.setattr(controller_requests, "SENT_WITHIN", SOON)
         play = Play(designates={2})
         async with self.electing(play) as election:
-
-            async def late(heard: Heard) -> Any:
-                await asyncio.sleep(2 * SOON.total_seconds())
-                return play.elect(heard)
-
-            play.members[2].roles["ElectLeaders"] = late
+            play.members[2].roles["ElectLeaders"] = after(2 * SOON.total_seconds(), play.elect)
             answers = await election.elect([BY_ORDER, request(OTHER)])
 
         assert answers[BY_ORDER.id].answer is Answer.ACCEPTED
@@ -263,8 +250,7 @@ class TestAuto:
             found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
-        assert found.reason
-        assert found.reason.code == "PlannedForAnotherDriver"
+        assert code_of(found.reason) == "PlannedForAnotherDriver"
         assert not play.asked("ElectLeaders")
 
     async def test_an_order_that_elects_the_right_one_as_it_is_needs_no_more(self) -> None:

@@ -23,8 +23,9 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope,
 from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
+from unit.cluster.codes import code_of
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, Log, Play, offline
-from unit.cluster.stage import Heard, versions
+from unit.cluster.stage import Heard, after, versions
 
 RULES = EvidenceRules(deadline=PATIENCE, attempts=3)
 HURRIED = EvidenceRules(deadline=SOON, attempts=3)
@@ -321,6 +322,12 @@ class TestSilence:
         assert (found.log.end, found.log.epochs, problem(evidence, 3)) == (15, None, UNFINISHED)
 
 
+def catch_up(play: Play) -> None:
+    """Its brokers hear of what somebody reassigned."""
+    play.applied |= dict.fromkeys(play.applied, 99)
+    play.states[ORDERS] = offline(replicas=(3, 2, 1))
+
+
 class TestMembers:
     async def test_brokers_that_are_registered_no_more_are_none_of_the_cluster(self) -> None:
         """Six were replaced by six others over the months: they are not down."""
@@ -339,12 +346,7 @@ class TestMembers:
         """Somebody reassigned it a second ago, and the broker that is looked through has not heard of it yet."""
         play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
         async with play.staged(1, 2, 3), play.cluster() as cluster:
-
-            def catch_up() -> None:
-                play.applied |= dict.fromkeys(play.applied, 99)
-                play.states[ORDERS] = offline(replicas=(3, 2, 1))
-
-            asyncio.get_running_loop().call_later(0.3, catch_up)
+            asyncio.get_running_loop().call_later(0.3, catch_up, play)
             evidence = await cluster.gather(ALL_OFFLINE, RULES)
 
         assert evidence.partitions[0].assignment == (3, 2, 1)
@@ -354,12 +356,7 @@ class TestMembers:
         play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
         async with play.staged(1, 2, 3), play.cluster() as cluster:
             play.members[3].roles["ListOffsets"] = lambda heard: None
-
-            def catch_up() -> None:
-                play.applied |= dict.fromkeys(play.applied, 99)
-                play.states[ORDERS] = offline(replicas=(3, 2, 1))
-
-            asyncio.get_running_loop().call_later(0.3, catch_up)
+            asyncio.get_running_loop().call_later(0.3, catch_up, play)
             began = loop_time()
             evidence = await cluster.gather(ALL_OFFLINE, HURRIED)
             took = loop_time() - began
@@ -490,14 +487,17 @@ async def slow_pages(pages: int) -> AsyncIterator[KafkaCluster]:
     for index in range(1, pages):
         play.add(offline(TopicPartition("orders", index)))
 
-    async def slow(heard: Heard) -> Any:
-        await asyncio.sleep(0.8 * SOON.total_seconds())
-        return play.describe_partitions(heard)
-
     async with play.staged(1, 2, 3), play.cluster() as cluster:
         for member in play.members.values():
-            member.roles["DescribeTopicPartitions"] = slow
+            member.roles["DescribeTopicPartitions"] = after(0.8 * SOON.total_seconds(), play.describe_partitions)
         yield cluster
+
+
+async def led(cluster: KafkaCluster, deadline: timedelta, *as_of: MetadataOffset) -> Leadership:
+    """A look at the leader of orders-0."""
+    look = (await cluster.leaders([ORDERS], deadline, *as_of))[ORDERS]
+    assert isinstance(look, Leadership)
+    return look
 
 
 class TestLeaders:
@@ -508,21 +508,18 @@ class TestLeaders:
             b2=Log(27, [(4, 0), (6, 27)], high_watermark=0, led_in=6),
         )
         async with play.staged(1, 2), play.cluster() as cluster:
-            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+            look = await led(cluster, PATIENCE)
 
-        assert isinstance(look, Leadership)
         assert (look.leader, look.log_end, look.problem) == (2, 27, None)
 
     async def test_a_leader_in_another_epoch_than_the_metadata_say_is_silent(self) -> None:
         play = Play()
         play.add(offline(leader=BrokerId(2), leader_epoch=LeaderEpoch(7)), b2=Log(27, led_in=6, high_watermark=27))
         async with play.staged(1, 2), play.cluster() as cluster:
-            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+            look = await led(cluster, PATIENCE)
 
-        assert isinstance(look, Leadership)
         assert look.log_end is None
-        assert look.problem
-        assert look.problem.code == "LeaderUnresponsive"
+        assert code_of(look.problem) == "LeaderUnresponsive"
 
     async def test_each_one_asked_about_has_an_entry_and_what_is_unseen_is_not_gone(self) -> None:
         hidden, gone, beyond = (TopicPartition(topic, n) for topic, n in (("hidden", 0), ("gone", 0), ("orders", 7)))
@@ -548,9 +545,8 @@ class TestLeaders:
                 await cluster.gather(ALL_OFFLINE, EvidenceRules(deadline=SOON))
 
             play.applied[2] = 100
-            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+            look = await led(cluster, PATIENCE)
 
-        assert isinstance(look, Leadership)
         assert look.as_of == 100
 
     async def test_a_view_older_than_was_asked_for_is_waited_for_and_then_an_error(self) -> None:
@@ -562,9 +558,8 @@ class TestLeaders:
                 await cluster.leaders([ORDERS], SOON, MetadataOffset(95))
 
             asyncio.get_running_loop().call_later(0.1, play.applied.update, {1: 95})
-            look = (await cluster.leaders([ORDERS], PATIENCE, MetadataOffset(95)))[ORDERS]
+            look = await led(cluster, PATIENCE, MetadataOffset(95))
 
-        assert isinstance(look, Leadership)
         assert look.as_of == 95
 
     async def test_a_network_that_is_gone_for_a_moment_is_waited_for(self) -> None:
@@ -589,9 +584,8 @@ class TestLeaders:
         play.add(offline(leader=BrokerId(2), leader_epoch=LeaderEpoch(6)), b2=Log(27, led_in=6))
         async with play.staged(1, 2), play.cluster() as cluster:
             play.members[2].roles["ListOffsets"] = lambda heard: None
-            look = (await cluster.leaders([ORDERS], SOON))[ORDERS]
+            look = await led(cluster, SOON)
 
-        assert isinstance(look, Leadership)
         assert look.problem
         assert "did not answer ListOffsets" in look.problem.message
 
@@ -608,9 +602,8 @@ class TestLeaders:
         play = disaster()
         async with play.staged(1, 2), play.cluster() as cluster:
             play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
-            look = (await cluster.leaders([ORDERS], timedelta(seconds=1)))[ORDERS]
+            look = await led(cluster, timedelta(seconds=1))
 
-        assert isinstance(look, Leadership)
         assert look.leader is None
 
     async def test_who_failed_is_passed_over_and_not_who_was_chosen_meanwhile(self) -> None:

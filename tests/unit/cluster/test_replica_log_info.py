@@ -11,6 +11,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
+from unit.cluster.codes import code_of
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, Log, Play, offline
 from unit.cluster.stage import Heard
 
@@ -114,8 +115,7 @@ class TestWhatItTells:
 
         assert found.log
         assert (found.log.end, found.log.answered_under) == (27, None)
-        assert found.problem
-        assert found.problem.code == "OtherLeaderEpoch"
+        assert code_of(found.problem) == "OtherLeaderEpoch"
 
     async def test_one_that_learns_the_epoch_in_time_is_good(self) -> None:
         log = Log(27, knows=EPOCH - 1)
@@ -183,8 +183,7 @@ class TestWhatItTells:
         found = evidence.partitions[0].replica(BrokerId(2))
         assert found
         assert found.log is None
-        assert found.problem
-        assert found.problem.code == "InvalidAnswer"
+        assert code_of(found.problem) == "InvalidAnswer"
 
 
 class TestManyPartitions:

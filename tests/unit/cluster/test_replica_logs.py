@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from kafka_recovery.cluster.replica_logs import UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from unit.cluster.codes import code_of
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, Log, Play, offline
-from unit.cluster.stage import Heard
+from unit.cluster.stage import Heard, Role, after
 
 PAYMENTS = TopicPartition("payments", 0)
 
@@ -31,9 +33,10 @@ async def surveying(play: Play, deadline: timedelta = PATIENCE) -> AsyncIterator
         yield ReplicaSurvey(brokers, BrokerId(2), play.address(2), deadline, lambda: datetime.now(UTC))
 
 
-async def measured(play: Play, *, may_lead: bool = False, deadline: timedelta = PATIENCE) -> Replica:
-    """What is measured of broker 2's copy of orders-0."""
+async def measured(play: Play, *, may_lead: bool = False, deadline: timedelta = PATIENCE, **roles: Role) -> Replica:
+    """What is measured of broker 2's copy of orders-0; `roles`: how it answers a request of that name."""
     async with surveying(play, deadline) as survey:
+        play.members[2].roles |= roles
         return (await survey.measure(play.states.values(), may_lead=may_lead))[ORDERS]
 
 
@@ -96,8 +99,7 @@ class TestOldLeaders:
         assert replica.leads
         assert replica.log
         assert replica.log.answered_under is None
-        assert replica.problem
-        assert replica.problem.code == "OtherLeaderEpoch"
+        assert code_of(replica.problem) == "OtherLeaderEpoch"
 
     async def test_a_follower_is_not(self) -> None:
         assert not (await measured(playing(Log(27)), may_lead=True)).leads
@@ -127,14 +129,11 @@ class TestVectors:
         def tired(heard: Heard) -> Any:
             return None if heard.message.topics[0].partitions[0].last_fetched_epoch < 0 else play.fetch(2, heard)
 
-        async with surveying(play, SOON) as survey:
-            play.members[2].roles["Fetch"] = tired
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, deadline=SOON, Fetch=tired)
 
         assert replica.log
         assert replica.log.epochs is None
-        assert replica.problem
-        assert replica.problem.code == UNFINISHED
+        assert code_of(replica.problem) == UNFINISHED
 
     async def test_entries_below_the_log_start_are_none(self) -> None:
         replica = await measured(playing(Log(27, [(1, 10), (4, 20)], start=10)))
@@ -164,48 +163,42 @@ class TestVectors:
                 log.epochs = [(0, 0)]
             return answer
 
-        async with surveying(play) as survey:
-            play.members[2].roles["Fetch"] = shrinking
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, Fetch=shrinking)
 
         assert replica.log
         assert replica.log.epochs is None
-        assert replica.problem
-        assert replica.problem.code == "EpochVectorUnreadable"
+        assert code_of(replica.problem) == "EpochVectorUnreadable"
+
+
+def moved(play: Play, by: int, only: int | None = None) -> Role:
+    """Broker 2 tells other offsets than it has; `only`: of this timestamp."""
+
+    def role(heard: Heard) -> Any:
+        answer = play.list_offsets(2, heard)
+        if only in (None, heard.message.topics[0].partitions[0].timestamp):
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    part.offset += by
+        return answer
+
+    return role
 
 
 class TestContradictions:
     async def test_who_says_two_things_of_where_its_log_ends_is_named_and_not_believed(self) -> None:
         play = playing(Log(27, [(0, 0), (4, 20)]))
 
-        def exaggerated(heard: Heard) -> Any:
-            answer = play.list_offsets(2, heard)
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.offset += 10
-            return answer
-
-        async with surveying(play) as survey:
-            play.members[2].roles["ListOffsets"] = exaggerated
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, ListOffsets=moved(play, 10))
 
         assert replica.log is None
-        assert replica.problem
-        assert replica.problem.code == "LogEndsContradict"
+        assert code_of(replica.problem) == "LogEndsContradict"
         told = "the log of orders-0 ends at 37 (by ListOffsets) and at 27 (by Fetch)"
         assert f"broker 2 says that {told}" in str(replica.problem)
 
     async def test_a_log_that_ends_before_it_begins_is_not_believed(self) -> None:
         play = playing(Log(27, [], start=27))
 
-        def understated(heard: Heard) -> Any:
-            answer = play.list_offsets(2, heard)
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.offset -= heard.message.topics[0].partitions[0].timestamp == broker_reader.LATEST
-            return answer
-
-        async with surveying(play) as survey:
-            play.members[2].roles["ListOffsets"] = understated
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, ListOffsets=moved(play, -1, broker_reader.LATEST))
 
         assert replica.log is None
         assert str(replica.problem) == (
@@ -216,15 +209,7 @@ class TestContradictions:
         """It knows no leader epoch that would contradict it; but it can't read where it says that its log ends."""
         play = playing(Log(0, []))
 
-        def exaggerated(heard: Heard) -> Any:
-            answer = play.list_offsets(2, heard)
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.offset += 1000 * (heard.message.topics[0].partitions[0].timestamp == broker_reader.LATEST)
-            return answer
-
-        async with surveying(play) as survey:
-            play.members[2].roles["ListOffsets"] = exaggerated
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, ListOffsets=moved(play, 1000, broker_reader.LATEST))
 
         assert replica.log is None
         told = "the log of orders-0 ends at 1000 (by ListOffsets) and before that (by Fetch)"
@@ -240,9 +225,7 @@ class TestContradictions:
             log.end = 0
             return play.fetch(2, heard)
 
-        async with surveying(play) as survey:
-            play.members[2].roles["Fetch"] = truncated
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, Fetch=truncated)
 
         assert replica.log
         assert (replica.log.end, replica.log.epochs) == (27, None)
@@ -255,9 +238,7 @@ class TestContradictions:
             log.end = 30
             return play.fetch(2, heard)
 
-        async with surveying(play) as survey:
-            play.members[2].roles["Fetch"] = growing
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, Fetch=growing)
 
         assert replica.problem is None
         assert replica.log
@@ -272,8 +253,7 @@ class TestProblems:
         replica = await measured(playing(Log(0, error=error)))
 
         assert replica.log is None
-        assert replica.problem
-        assert replica.problem.code == code
+        assert code_of(replica.problem) == code
 
     async def test_a_partition_that_is_left_out_of_the_answer_is_unknown(self) -> None:
         play = playing(Log(27))
@@ -282,8 +262,7 @@ class TestProblems:
         replica = await measured(play)
 
         assert replica.log is None
-        assert replica.problem
-        assert replica.problem.code == "BrokerTimeout"
+        assert code_of(replica.problem) == "BrokerTimeout"
 
 
 class TestDeadline:
@@ -294,9 +273,7 @@ class TestDeadline:
         def tired(heard: Heard) -> Any:
             return play.fetch(2, heard) if len(play.asked("Fetch")) < 3 else None
 
-        async with surveying(play, SOON) as survey:
-            play.members[2].roles["Fetch"] = tired
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, deadline=SOON, Fetch=tired)
 
         assert replica.log
         assert (replica.log.end, replica.log.epochs) == (27, None)
@@ -308,14 +285,8 @@ class TestDeadline:
         play = playing(Log(1000, [(epoch, 10 * epoch) for epoch in range(50)], knows=50))
         play.states[ORDERS] = offline(leader_epoch=50)
 
-        async def slow(heard: Heard) -> Any:
-            await asyncio.sleep(0.1)
-            return play.fetch(2, heard)
-
-        async with surveying(play, SOON) as survey:
-            play.members[2].roles["Fetch"] = slow
-            async with asyncio.timeout(2):
-                replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        async with asyncio.timeout(2):
+            replica = await measured(play, deadline=SOON, Fetch=after(0.1, partial(play.fetch, 2)))
 
         assert replica.log
         assert replica.log.epochs is None
@@ -329,13 +300,10 @@ class TestDeadline:
 
     async def test_a_log_end_without_a_log_start_is_no_log(self) -> None:
         play = playing(Log(27))
-        async with surveying(play, SOON) as survey:
-            play.members[2].roles["Fetch"] = lambda heard: None
-            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+        replica = await measured(play, deadline=SOON, Fetch=lambda heard: None)
 
         assert replica.log is None
-        assert replica.problem
-        assert replica.problem.code == UNFINISHED
+        assert code_of(replica.problem) == UNFINISHED
 
 
 class TestALogThatIsKnown:
