@@ -386,9 +386,9 @@ def _most_parts(name: str) -> int:
 def damaged(record: str, how: str) -> str:
     """What to tell a person about a RecoveryRecord that is not what was written."""
     return (
-        f"RecoveryRecord {record}: {how}. Restore it from a backup of the namespace; or compare its partitions' "
-        "assignment orders with those you want, mend them with kafka-reassign-partitions, delete the RecoveryRecords "
-        f"of this plan and then the finalizer {FINALIZER} of theirs and of the recovery"
+        f"RecoveryRecord {record}: {how}. Restore it from a backup of the namespace. If there is none: "
+        "compare its partitions' assignment orders with those you want, and mend them with kafka-reassign-partitions. "
+        f"Then delete the RecoveryRecords of this plan, and the finalizer {FINALIZER} of theirs and of the recovery"
     )
 
 
