@@ -222,6 +222,54 @@ def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
         assert not may(verb, what, where), f"{verb} {what} in {where}"
 
 
+OURS_TO_WRITE = (
+    "recoveryrecords",
+    "recoveryapprovals",
+    "recoverypolicies",
+    "watchedclusters",
+    "watchedclusters/status",
+    "partitionrecoveries",
+    "partitionrecoveries/status",
+    "fleetrankings",
+)
+READS = ("get", "list", "watch")
+WRITES = ("create", "update", "patch", "delete")
+
+
+def test_neither_of_the_two_accounts_may_do_what_is_the_other_s(
+    install: Install, kubectl: Kubectl, control_plane: ControlPlane, namespace: str, defined: None
+) -> None:
+    """Who takes over the fleet's account elects nobody, and who takes over the other one runs no Pods by it.
+
+    It asks the API server a hundred times, a process of kubectl each: half a minute.
+    """
+    install(fleet={"enabled": True, "resultsPrefixes": ["s3://fleet/results"]})
+    fleet = control_plane.kubectl(control_plane.service_account(namespace, f"{NAME}-fleet"))
+    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME))
+
+    def may(who: Kubectl, verb: str, what: str) -> bool:
+        kind, _, part = what.partition("/")
+        resource = f"{kind}.kafka-recovery.dev" if kind in {each.partition("/")[0] for each in OURS_TO_WRITE} else kind
+        asked = ("auth", "can-i", verb, resource, *([f"--subresource={part}"] if part else []))
+        return who.attempt(*asked, f"--namespace={namespace}").returncode == 0
+
+    wait_until("its rights hold", lambda: may(fleet, "patch", "fleetrankings/status"), bool)
+    wait_until("its rights hold", lambda: may(operator, "get", "fleetrankings"), bool)
+
+    forbidden = [*((verb, what) for what in OURS_TO_WRITE for verb in WRITES)]
+    forbidden += [("get", "recoveryrecords"), ("get", "partitionrecoveries"), ("get", "recoveryapprovals")]
+    forbidden += [(verb, "secrets") for verb in READS + WRITES]
+    forbidden += [(verb, what) for what in ("pods", "roles", "rolebindings", "serviceaccounts") for verb in WRITES]
+    forbidden += [("update", "configmaps"), ("patch", "configmaps"), ("impersonate", "serviceaccounts")]
+    assert [each for each in forbidden if may(fleet, *each)] == []
+
+    spark = ("sparkapplications.spark.apache.org", "sparkapplications.sparkoperator.k8s.io")
+    forbidden = [(verb, what) for what in ("fleetrankings", "fleetrankings/status") for verb in WRITES]
+    forbidden += [(verb, what) for what in spark for verb in READS + WRITES]
+    forbidden += [(verb, what) for what in ("pods", "recoveryapprovals", "recoverypolicies") for verb in WRITES]
+    assert [each for each in forbidden if may(operator, *each)] == []
+
+
 def test_who_may_edit_a_namespace_opens_recoveries_and_neither_approves_nor_writes_rules(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
 ) -> None:
