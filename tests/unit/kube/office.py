@@ -29,8 +29,8 @@ from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
 from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journal.journals import NAME, NAMESPACE
-from unit.kube.our_objects import PROD, OurObjects, policy_in_force
-from unit.recovery.world import COARSE, World
+from unit.kube.our_objects import KEY, PROD, OurObjects, policy_in_force
+from unit.recovery.world import COARSE, ORDERS, World
 
 HOUR = timedelta(hours=1)
 CUT = Reason("OperatorCutOff", "none of three brokers answers us")
@@ -179,6 +179,26 @@ class Office:
         self.see()
         return cluster
 
+    async def asks(self) -> Object:
+        """The recovery is taken up, and its plan awaits approval; returns the status that says so."""
+        self.takes_up()
+        return await self.until("AwaitingApproval")
+
+    def answer(self, digest: str, **fields: Any) -> None:
+        """A person answered about this plan, with a yes unless `fields` say another decision, and kopf saw it."""
+        self.api.approve(digest, **fields)
+        self.all.approval_seen(KEY)
+
+    def abort(self) -> None:
+        """A person aborted the recovery, and kopf saw it."""
+        self.api.change(RECOVERIES, NAME, abort=True)
+        self.see()
+
+    def remove(self) -> None:
+        """Somebody deleted the recovery by force, and kopf saw that it is gone."""
+        self.api.remove(RECOVERIES, NAME)
+        self.see()
+
     async def until(self, reason: str, name: str = NAME, within: float = 100) -> Object:
         """Wait until the status says so."""
         async with asyncio.timeout(within):
@@ -215,3 +235,9 @@ class Office:
 def all_offline(office: Office) -> None:
     """The recovery is for whatever is offline."""
     office.api.change(RECOVERIES, NAME, scope={"allOffline": True})
+
+
+def named_twice(office: Office) -> None:
+    """The recovery names a partition twice: no schema can refuse that."""
+    twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
+    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})

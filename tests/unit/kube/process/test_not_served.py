@@ -65,8 +65,7 @@ async def test_nothing_is_begun_for_a_recovery_of_such_a_kind_and_it_is_not_call
 async def test_a_recovery_that_awaits_a_person_is_still_there_when_its_kind_is_served_again(
     asking_office: Office,
 ) -> None:
-    asking_office.takes_up()
-    before = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    before = (await asking_office.asks())["plan"]["digest"]
     asking_office.api.__class__ = WithoutRecoveries
     for _ in range(20):
         asking_office.see()

@@ -341,8 +341,7 @@ async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_show
 
 
 async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
-    asking_office.takes_up()
-    shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    shown = (await asking_office.asks())["plan"]["digest"]
     await asking_office.queue.stop(timedelta(seconds=1))
     await asking_office.all.stop()
     await forge(asking_office.api, shown, approval=APPROVED, begun=BEGUN)

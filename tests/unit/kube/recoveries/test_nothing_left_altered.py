@@ -135,8 +135,7 @@ async def test_a_recovery_that_was_deleted_by_force_is_at_work_until_its_orders_
     await hit.wait()
     await asyncio.sleep(1)
 
-    office.api.remove(RECOVERIES, NAME)
-    office.see()
+    office.remove()
     await asyncio.sleep(2)
     assert office.all.at_work(PROD)
 

@@ -43,8 +43,7 @@ async def planned_anew(office: Office, end: int) -> str:
 async def test_a_plan_that_was_replaced_says_by_which_and_how_that_differs_and_can_be_read(
     asking_office: Office,
 ) -> None:
-    asking_office.takes_up()
-    first = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    first = (await asking_office.asks())["plan"]["digest"]
 
     second = await planned_anew(asking_office, 40)
 
@@ -79,10 +78,8 @@ async def test_of_many_plans_that_were_replaced_the_newest_stay_readable_and_a_r
 
 @pytest.mark.parametrize(("decision", "became"), [("Approve", "CarriedOut"), ("Refuse", "RefusedByApprover")])
 async def test_the_last_plan_says_what_became_of_it(asking_office: Office, decision: str, became: str) -> None:
-    asking_office.takes_up()
-    shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
-    asking_office.api.approve(shown, decision=decision)
-    asking_office.all.approval_seen((NAMESPACE, NAME))
+    shown = (await asking_office.asks())["plan"]["digest"]
+    asking_office.answer(shown, decision=decision)
     await asking_office.until("Recovered" if decision == "Approve" else "RefusedByApprover")
 
     (told,) = asking_office.status()["plans"]

@@ -19,9 +19,9 @@ from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, journal_of
-from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
+from unit.kube.office import HOUR, RULES, Office, Seen, all_offline, named_twice
 from unit.kube.office import Told as Events
-from unit.kube.our_objects import KEY, PROD, OurObjects
+from unit.kube.our_objects import PROD, OurObjects
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 
@@ -67,8 +67,7 @@ async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_he
 
 
 async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     for _ in range(20):
         asking_office.see()
         await asyncio.sleep(1)
@@ -77,15 +76,13 @@ async def test_events_are_said_when_something_turns_and_not_again(asking_office:
 
 
 async def test_a_restart_is_no_turn(asking_office: Office) -> None:
-    asking_office.takes_up()
-    before = await asking_office.until("AwaitingApproval")
+    before = await asking_office.asks()
     await asking_office.all.stop()
     again = Office(asking_office.world, asking_office.api)
     again.takes_up()
     await asyncio.sleep(5)
     after = again.status()
-    again.api.approve(after["plan"]["digest"])
-    again.all.approval_seen(KEY)
+    again.answer(after["plan"]["digest"])
     await again.until("Recovered")
     said = again.events.said
 
@@ -117,8 +114,7 @@ async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_
     async def stall(*_: object) -> None:
         await asyncio.Event().wait()
 
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     await asking_office.all.stop()
     for name in asking_office.api.records():
         del asking_office.api.objects[f"{PLACE}/{name}"]
@@ -146,10 +142,8 @@ async def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_s
 
     asking_office.api.__class__ = Losing
 
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
-    asking_office.api.change(RECOVERIES, NAME, abort=True)
-    asking_office.see()
+    await asking_office.asks()
+    asking_office.abort()
     await asking_office.until("Aborted")
     await asyncio.sleep(1)
 
@@ -164,8 +158,7 @@ async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
     class Slow(Events):
         async def say(self, about: Mapping[str, Any], type: str, reason: str, action: str, note: str) -> None:
             if reason == "AwaitingApproval":
-                office.api.approve(office.status()["plan"]["digest"])
-                office.all.approval_seen((NAMESPACE, NAME))
+                office.answer(office.status()["plan"]["digest"])
                 await asyncio.sleep(60)
 
     office.events.__class__ = Slow
@@ -181,9 +174,7 @@ async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
 
 
 async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(office: Office) -> None:
-    """A partition that is named twice: no schema can say that."""
-    twice = [{"topic": "orders", "partition": 0}] * 2
-    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
+    named_twice(office)
 
     cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
     await office.until("InvalidSpec")
@@ -199,6 +190,7 @@ async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(o
 
     office.see()
     await office.until("WatchedClusterMissing")
+    assert office.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
     office.api.objects[CLUSTERS.path(*PROD)] = raw
     office.open()
     await office.until("Recovered", within=2)
@@ -257,8 +249,7 @@ async def test_all_offline_partitions_are_those_found_when_it_begins(asking_offi
     cluster = asking_office.takes_up(found=(ORDERS,))
     status = await asking_office.until("AwaitingApproval")
     cluster.found = (ORDERS, PAYMENTS)
-    asking_office.api.approve(status["plan"]["digest"])
-    asking_office.all.approval_seen(KEY)
+    asking_office.answer(status["plan"]["digest"])
 
     assert (await asking_office.until("Recovered"))["partitions"]["total"] == 1
     assert asking_office.world.leader(PAYMENTS) is None
@@ -371,8 +362,7 @@ async def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and
     seen.sees_offline(LEFT, ELSEWHERE)
     asking_office.see()
     await asking_office.until("AwaitingApproval")
-    asking_office.api.change(RECOVERIES, NAME, abort=True)
-    asking_office.see()
+    asking_office.abort()
     while not asking_office.status().get("finished"):
         await asyncio.sleep(0.1)
     status = await asking_office.until("Aborted")
@@ -386,8 +376,7 @@ async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_se
     assert cluster.watcher.view.scanned_at is None
     asking_office.see()
     await asking_office.until("AwaitingApproval")
-    asking_office.api.change(RECOVERIES, NAME, abort=True)
-    asking_office.see()
+    asking_office.abort()
     while not asking_office.status().get("finished"):
         await asyncio.sleep(0.1)
     (left,) = asking_office.status()["leftOffline"]
@@ -417,8 +406,7 @@ async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when
     await asking_office.until("AwaitingApproval")
     await asking_office.until("AwaitingApproval", "later")
     claims = asking_office.all.claims(PROD)
-    asking_office.api.change(RECOVERIES, NAME, abort=True)
-    asking_office.see()
+    asking_office.abort()
     await asking_office.until("Aborted")
     await asyncio.sleep(1)
 

@@ -18,8 +18,7 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
 
     office.see()
     await office.until("WatchedClusterMissing")
-    office.api.change(RECOVERIES, NAME, abort=True)
-    office.see()
+    office.abort()
     status = await office.until("Aborted", within=2)
 
     assert (status["finished"], status["outcome"]) == (True, "Aborted")
@@ -28,8 +27,7 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
 
 async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
     """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
-    asking_office.takes_up()
-    before = await asking_office.until("AwaitingApproval")
+    before = await asking_office.asks()
     await asking_office.all.stop()
     asking_office.api.objects.pop(CLUSTERS.path(*PROD))
     asking_office.api.approve(before["plan"]["digest"])
@@ -60,8 +58,7 @@ async def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(of
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
     await begin(journal_of(office.api), plan)
     office.api.objects.pop(CLUSTERS.path(*PROD))
-    office.api.change(RECOVERIES, NAME, abort=True)
-    office.see()
+    office.abort()
     await asyncio.sleep(60)
 
     assert office.reason() == "WatchedClusterMissing"

@@ -12,7 +12,7 @@ import pytest
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries import deleted
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.kinds import APPROVALS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE
 from unit.kube.office import CUT, Office
@@ -50,8 +50,7 @@ async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
 
 
 async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")
     asking_office.see()
     await asking_office.until("AwaitingApproval")
@@ -62,8 +61,7 @@ async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_
 async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
     cluster = asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
-    asking_office.api.remove(RECOVERIES, NAME)
-    asking_office.see()
+    asking_office.remove()
     await asyncio.sleep(5)
     forgotten, left = cast(Any, cluster.watcher).forgotten, len(asking_office.all._leaving)
 
@@ -104,29 +102,6 @@ async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restor
     assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
-async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(days=36500))
-    office.api.refusing = lambda what: "wave-0001-ended" in what
-
-    office.takes_up()
-    await office.until("JournalUnwritable")
-    office.api.remove(CLUSTERS, "prod")
-    del office.clusters.known[PROD]
-    await office.all.stop()
-    await office.api.delete(RECOVERIES.path(*KEY))
-    again = Office(office.world, office.api)  # the process was restarted
-    again.see()
-    await again.until("WatchedClusterMissing")
-    assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
-    monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(0))
-    await asyncio.sleep(30)
-
-    assert ("Warning", "OrphanedJournal") in again.events.said
-
-    assert RECOVERIES.path(*KEY) not in office.api.objects
-    assert any("begun" in name for name in office.api.records()), "the journal must stay"
-
-
 async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
     await office.api.create(PLACE, {"metadata": {"name": "a-copy", "labels": labels}})
@@ -152,8 +127,7 @@ async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_orde
 async def test_the_author_of_an_approval_reads_whether_it_counts(
     asking_office: Office, fields: dict[str, Any], accepted: tuple[str, str]
 ) -> None:
-    asking_office.takes_up()
-    status = await asking_office.until("AwaitingApproval")
+    status = await asking_office.asks()
     asking_office.api.approve(status["plan"]["digest"], **fields)
     asking_office.changed()
     await asyncio.sleep(1)

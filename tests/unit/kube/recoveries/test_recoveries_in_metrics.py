@@ -14,7 +14,7 @@ from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
-from unit.kube.office import Office
+from unit.kube.office import Office, named_twice
 from unit.kube.our_objects import PROD
 from unit.recovery.world import ORDERS
 
@@ -85,9 +85,8 @@ async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(off
 
 
 async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
-    twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
     whole = office.api.recovery()["spec"]["scope"]
-    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
+    named_twice(office)
 
     office.takes_up()
     await office.until("InvalidSpec")
@@ -107,8 +106,7 @@ async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: 
     office.takes_up()
     await office.until("NoCandidate")
     assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
-    office.api.change(RECOVERIES, NAME, abort=True)
-    office.see()
+    office.abort()
     await office.until("Aborted")
     await asyncio.sleep(1)
 
@@ -119,8 +117,7 @@ async def test_what_a_second_plan_asks_about_is_counted_as_asked_about_and_not_a
     asking_office: Office,
 ) -> None:
     """The same numbers in the status and in the metrics."""
-    asking_office.takes_up()
-    first = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    first = (await asking_office.asks())["plan"]["digest"]
     asking_office.world.kafka.partitions[ORDERS].ends[3] = 40
     asking_office.api.change(POLICIES, "rules", limits={"waveSizes": [1]})  # so that the plan is looked at again
     asking_office.changed()

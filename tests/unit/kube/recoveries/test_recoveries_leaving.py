@@ -14,9 +14,8 @@ from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries.deleted import GIVE_UP_UNDOING
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE
-from unit.kube.office import Office
+from unit.kube.office import Office, named_twice
 from unit.kube.our_objects import KEY, PROD
-from unit.recovery.world import ORDERS
 
 SECRET = Reason("SecretMissing", "Secret ca is not there (spec.tls.caSecretRef)")
 RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac: secrets")
@@ -54,10 +53,12 @@ def not_opened(why: Reason) -> Callable[[Office], None]:
 
 
 def unreadable(office: Office) -> None:
-    """A partition that is named twice: no schema can say that."""
-    twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
-    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
+    named_twice(office)
     office.open()
+
+
+def cluster_deleted(office: Office) -> None:
+    office.api.remove(CLUSTERS, "prod")
 
 
 NOBODY = [
@@ -65,6 +66,7 @@ NOBODY = [
     pytest.param(not_opened(SECRET), "SecretMissing", id="SecretMissing"),
     pytest.param(not_opened(RIGHT), "Forbidden", id="Forbidden"),
     pytest.param(unreadable, "InvalidSpec", id="InvalidSpec"),
+    pytest.param(cluster_deleted, "WatchedClusterMissing", id="WatchedClusterMissing"),
 ]
 
 
@@ -85,7 +87,9 @@ async def test_a_deletion_ends_after_ten_minutes_whatever_keeps_its_orders_from_
 
 
 @pytest.mark.parametrize(("happened", "reason"), NOBODY)
-async def test_until_then_it_may_be_mended(office: Office, happened: Callable[[Office], None], reason: str) -> None:
+async def test_until_then_it_may_be_mended_and_a_process_that_waits_sees_the_time_come(
+    office: Office, monkeypatch: pytest.MonkeyPatch, happened: Callable[[Office], None], reason: str
+) -> None:
     await begun(office)
     deleted(office, GIVE_UP_UNDOING - timedelta(minutes=2))
     again = Office(office.world, office.api)
@@ -94,6 +98,9 @@ async def test_until_then_it_may_be_mended(office: Office, happened: Callable[[O
     await asyncio.sleep(60)
 
     assert (again.reason(), office.api.finalizers(NAMESPACE, NAME)) == (reason, [FINALIZER])
+    monkeypatch.setattr("kafka_recovery.kube.recoveries.deleted.GIVE_UP_UNDOING", timedelta(0))
+    await asyncio.sleep(60)
+    assert gone(office)
 
 
 async def test_what_is_about_to_be_taken_up_is_not_let_go_however_long_it_waited(office: Office) -> None:

@@ -121,22 +121,11 @@ async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody
     await asking_office.until("SecretInvalid", NAMES[0], within=(GONE_WITHIN + LOOK).total_seconds())
 
 
-async def test_one_that_is_deleted_while_it_waits_is_let_go_of_at_once(asking_office: Office) -> None:
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
-    asking_office.api.remove(RECOVERIES, NAME)
-    asking_office.see()
-    await asyncio.sleep(5)
-
-    assert list(asking_office.all.claims(PROD)) == []
-
-
 async def test_one_that_was_deleted_while_no_watch_was_open_is_let_go_of_within_minutes(
     asking_office: Office,
 ) -> None:
     """A watch that was broken off begins with a list, which does not tell what is gone."""
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     asking_office.api.remove(RECOVERIES, NAME)
     await asyncio.sleep((GONE_WITHIN + LOOK).total_seconds())
 
@@ -146,8 +135,7 @@ async def test_one_that_was_deleted_while_no_watch_was_open_is_let_go_of_within_
 async def test_one_that_is_aborted_without_its_cluster_ends_soon_also_if_its_journal_could_not_be_written(
     asking_office: Office,
 ) -> None:
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     await asking_office.all.stop()
     asking_office.api.objects.pop(CLUSTERS.path(*PROD))
     asking_office.api.change(RECOVERIES, NAME, abort=True)
@@ -166,8 +154,7 @@ async def test_one_that_is_aborted_without_its_cluster_ends_soon_also_if_its_jou
 
 
 async def test_a_spec_that_can_not_be_read_any_more_wakes_the_run_that_waits(asking_office: Office) -> None:
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     asking_office.api.change(RECOVERIES, NAME, suspend="yes")
     asking_office.see()
     await asyncio.sleep(60)
@@ -177,8 +164,7 @@ async def test_a_spec_that_can_not_be_read_any_more_wakes_the_run_that_waits(ask
 
 async def test_one_that_is_being_deleted_is_looked_at_every_minute(asking_office: Office) -> None:
     """Its deletion waits for ten minutes at most."""
-    asking_office.takes_up()
-    await asking_office.until("AwaitingApproval")
+    await asking_office.asks()
     recovery = asking_office.api.recovery()
     asking_office.api.put(
         RECOVERIES, NAME, recovery["spec"], deletionTimestamp="2026-11-21T12:00:00Z", finalizers=[FINALIZER]

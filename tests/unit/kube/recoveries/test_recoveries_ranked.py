@@ -33,8 +33,7 @@ async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office)
     ranked(office, BEHIND)
     office.see()
     waiting = await office.until("LeaderDesignated")
-    office.api.approve(waiting["plan"]["digest"])
-    office.all.approval_seen(("kafka", NAME))
+    office.answer(waiting["plan"]["digest"])
     status = await office.until("Recovered")
 
     assert office.world.kafka.partitions[ORDERS].leader == BEHIND
@@ -70,8 +69,7 @@ async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office) -> No
     office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
     office.see()
     waiting = await office.until("LeaderDesignated")
-    office.api.approve(waiting["plan"]["digest"])
-    office.all.approval_seen(("kafka", NAME))
+    office.answer(waiting["plan"]["digest"])
     status = await office.until("Recovered")
 
     assert office.world.kafka.partitions[ORDERS].leader == BEST

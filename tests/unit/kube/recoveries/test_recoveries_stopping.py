@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
 from unit.kube.office import Office
@@ -67,8 +67,7 @@ async def test_so_does_the_one_of_a_recovery_that_was_deleted_by_force(
     office.takes_up()
     async with asyncio.timeout(100):
         await hit.wait()
-    office.api.remove(RECOVERIES, NAME)
-    office.see()
+    office.remove()
     await asyncio.sleep(1)
     assert office.world.unrestored()
 
