@@ -13,8 +13,9 @@ from kafka_recovery.kube.machinery.conditions import condition, merged
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.recoveries.hold_back import let_go_of
 from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
-from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES, PartitionRecovery, RecoveryApproval
+from kafka_recovery.kube.resources.kinds import APPROVALS, FINALIZER, RECOVERIES, PartitionRecovery, RecoveryApproval
 from kafka_recovery.kube.watching.outages import Outage
 
 _LOG = logging.getLogger(__name__)
@@ -32,9 +33,14 @@ class Told:
         return await self._write(raw, status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC)))
 
     async def untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
-        """The status of a recovery whose journal was not read yet: the plan that people see must not go from it."""
+        """The status of a recovery whose journal was not read yet: the plan that people see must not go from it.
+
+        It keeps no Pod away, unless it has begun: nobody may ever come who would let go.
+        """
         meta, old = raw["metadata"], raw.get("status", {})
-        await self._write(raw, untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck))
+        status = untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck)
+        has_begun = FINALIZER in meta.get("finalizers", ())
+        await self._write(raw, status if has_begun else let_go_of(status))
 
     async def aborted(self, raw: Object, why: Reason, left: Sequence[Outage]) -> None:
         """The last status of a recovery that ends without a run."""

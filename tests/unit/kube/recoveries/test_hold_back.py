@@ -18,7 +18,7 @@ from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
-from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.kube.clusters import strimzi
 from unit.kube.journal.journals import NAME, NAMESPACE
@@ -317,6 +317,24 @@ async def test_a_crash_before_it_was_let_go_lets_it_go_at_the_next_start(
     await asyncio.sleep(5)
 
     assert kubernetes.held() == []
+
+
+@pytest.mark.parametrize(("finalizers", "held"), [([], []), ([FINALIZER], ["prod-brokers-9"])])
+@taking_no_time
+async def test_a_recovery_whose_cluster_is_gone_keeps_nobody_away_unless_it_has_begun(
+    office: Office, kubernetes: PodSet, finalizers: list[str], held: list[str]
+) -> None:
+    """Nobody works on it any more who would let go; one that has begun may be in the middle of an election."""
+    recovery = kubernetes.recovery()
+    recovery["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
+    recovery["metadata"]["finalizers"] = finalizers
+    kubernetes.remove(CLUSTERS, "prod")
+
+    office.see()
+    await office.until("WatchedClusterMissing")
+
+    assert kubernetes.held() == held
+    await dies(office)
 
 
 @taking_no_time
