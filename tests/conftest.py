@@ -40,6 +40,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # Values by the thousand come and go, hardly any in cycles. Python would look for those after every 700 objects, and
 # that is a seventh of all the CPU time that the tests take.
 gc.set_threshold(20_000, 20, 50)
+# Modules and tests are made to stay: while they are collected, no look for cycles finds anything. The process that
+# hands tests out to others collects none, and does without to its end.
+gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -48,6 +51,7 @@ def pytest_collection_finish() -> None:
     for most of a second, which is longer than the deadlines that some tests give."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

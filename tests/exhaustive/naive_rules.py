@@ -45,7 +45,8 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     failed = {r.broker: code for r in partition.replicas if (code := first_failure(r, partition, brokers, rule))}
     best_first = best_first_of(partition, cluster, rule.candidate_order)
     assert set(best_first) == set(partition.assignment) - set(failed), "who may lead is stated twice, and differs"
-    hoped_for = {id: broker for id, broker in brokers.items() if id not in with_a_lost_disk(cluster)}
+    without_hope = with_a_lost_disk(cluster)
+    hoped_for = {id: broker for id, broker in brokers.items() if id not in without_hope}
     if somebody_clean_returns(partition, hoped_for) and waited < rule.patience:
         return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
     if the_last_known_leader_returns(partition, hoped_for) and waited < rule.patience:

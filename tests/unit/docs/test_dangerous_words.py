@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import gc
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -192,7 +192,9 @@ def _written(node: ast.Constant | ast.JoinedStr) -> str:
     return "".join(part.value if isinstance(part, ast.Constant) else "{…}" for part in node.values)  # type: ignore[misc]
 
 
-def found(danger: Danger, sentences: Iterable[str]) -> list[str]:
+def found(danger: Danger, sentences: Collection[str]) -> list[str]:
+    if not re.search(danger.pattern, "\n".join(sentences)):
+        return []  # one look at all of them is much faster, and hardly any file has one
     return [
         sentence
         for sentence in sentences
@@ -212,7 +214,7 @@ def test_nobody_is_told_to_destroy_data() -> None:
 
 
 def test_what_was_said_once_would_be_found() -> None:
-    assert [danger for danger in DANGERS if not found(danger, sentences(danger.example))] == []
+    assert [danger for danger in DANGERS if not found(danger, list(sentences(danger.example)))] == []
 
 
 @pytest.mark.parametrize(

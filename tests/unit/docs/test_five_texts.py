@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,14 @@ def missing(story: str) -> str | None:
     file = ROOT / path if "/" in path else ROOT / "tests" / "simulation" / path
     if not file.is_file():
         return f"{story}: no file {file.relative_to(ROOT)}"
+    return f"{story}: no such test" if test and test not in functions(file) else None
+
+
+@cache
+def functions(file: Path) -> frozenset[str]:
+    """The names of all of a file's functions, in classes too."""
     nodes = ast.walk(ast.parse(file.read_text()))
-    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return f"{story}: no such test" if test and test not in functions else None
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @pytest.mark.parametrize("row", MECHANISMS, ids=lambda row: row[0])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -45,7 +46,11 @@ LONG_BUCKETS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86
 NO_LOSS_CLASS = "None"
 """Of a recovery that ended before a plan was made."""
 
-_DISTRIBUTION = "kafka-recovery-operator"
+
+@cache
+def _release() -> str:
+    return version("kafka-recovery-operator")
+
 
 OPERATOR, FLEET = "operator", "fleet"
 """The label `program`: what elects leaders, and what has fleets ranked."""
@@ -94,7 +99,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
         build = Info("build", "Which release this is.", namespace=PREFIX, registry=self.registry)
-        build.info({"version": version(_DISTRIBUTION), "program": program})
+        build.info({"version": _release(), "program": program})
         held = self._gauge("lease_held", "1 while this process holds its Lease and may act, else 0.", "program")
         self._lease_held = held.labels(program)
         self._webhook = Counter(
