@@ -205,14 +205,17 @@ class TestContradictions:
             "LogEndsContradict: broker 2 says that the log of orders-0 begins at 27 and ends at 26"
         )
 
-    async def test_a_broker_whose_log_is_empty_and_that_tells_of_a_long_one_is_named_and_not_believed(self) -> None:
+    @pytest.mark.parametrize("told_end", [1, 1000])
+    async def test_a_broker_whose_log_is_empty_and_that_tells_of_records_is_named_and_not_believed(
+        self, told_end: int
+    ) -> None:
         """It knows no leader epoch that would contradict it; but it can't read where it says that its log ends."""
         play = playing(Log(0, []))
 
-        replica = await measured(play, ListOffsets=moved(play, 1000, broker_reader.LATEST))
+        replica = await measured(play, ListOffsets=moved(play, told_end, broker_reader.LATEST))
 
         assert replica.log is None
-        told = "the log of orders-0 ends at 1000 (by ListOffsets) and before that (by Fetch)"
+        told = f"the log of orders-0 ends at {told_end} (by ListOffsets) and before that (by Fetch)"
         assert str(replica.problem) == f"LogEndsContradict: broker 2 says that {told}"
 
     async def test_a_log_that_is_cut_while_its_empty_vector_is_read_is_no_contradiction(self) -> None:

@@ -440,6 +440,16 @@ def test_or_possible_so_soon() -> None:
     assert decided(said_of(seen, 1), ASKING_NOBODY).needs_approval
 
 
+def test_nobody_is_asked_because_of_it_where_patience_alone_made_the_election_possible() -> None:
+    """What was waited for is over with and without that word."""
+    seen = evidence(partition(COPIES, isr=(3,)))
+    assert decided(seen, ASKING_NOBODY).verdict is Verdict.WAIT
+    waited = timedelta(hours=1)
+    assert decided(seen, ASKING_NOBODY, waited=waited).verdict is Verdict.ELECT
+
+    assert not decided(said_of(seen, 1), ASKING_NOBODY, waited=waited).needs_approval
+
+
 def test_nobody_is_asked_about_a_partition_without_a_replica_on_that_broker() -> None:
     elsewhere = replace(partition({2: log(27), 3: log(15)}, isr=(2,)), id=OTHER)
     seen = said_of(evidence(partition(ON_A_FAILED_DISK, isr=(2,)), elsewhere, brokers=ALL_RUN), 1)

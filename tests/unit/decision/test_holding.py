@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.card import card
-from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, may_return
+from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, may_return, runs
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import EvidenceRules, HoldBack, Policy, RequiredAnswers
+from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import broker, dead, evidence, log, partition, policy
 
 DEAD = BrokerId(1)
@@ -69,6 +70,22 @@ def test_a_broker_that_is_to_lead_another_partition_is_not_kept_away() -> None:
 
     assert DEAD not in may_return(plan)
     assert elections == {other: DEAD, TopicPartition("orders", 0): 2}
+
+
+def test_a_broker_that_lives_and_lost_one_log_directory_is_not_kept_away() -> None:
+    """It may lead other partitions, and what it holds of this one is not to come back by a start."""
+    failed = Replica(DEAD, None, Reason("LogDirOffline", "the log directory of orders-0 is offline"))
+    seen = evidence(partition({1: failed, 2: log(27), 3: log(15)}), brokers=(broker(1), broker(2), broker(3)))
+    rules = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    plan = decide(seen, rules, waited=timedelta(hours=1))
+
+    assert plan.elections
+    assert may_return(plan) == ()
+
+
+def test_whether_a_broker_is_registered_may_be_unknown_and_one_that_is_not_fenced_runs() -> None:
+    assert runs(seen_now(registered=None, fenced=False), DEAD)
+    assert not runs(seen_now(registered=False, fenced=False), DEAD)
 
 
 def test_so_is_the_last_known_leader_s_where_isr_and_elr_are_empty() -> None:

@@ -41,40 +41,8 @@ class Watching(Observer, Protocol):
 
 
 def watching() -> Watching:
-    """The observer that suits stderr; with --quiet, one that shows nothing."""
-    if is_quiet():
-        return Silence()
-    return ProgressBar() if sys.stderr.isatty() else PlainLines()
-
-
-class Silence:
-    """Nothing: what became of each partition stands in the result."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing was shown."""
-
-    def hide(self) -> None:
-        """Nothing is shown."""
-
-    def decided(self, plan: Plan, took: timedelta) -> None:
-        """Not told."""
-
-    def planned(self, plan: Plan, digest: str) -> None:
-        """Not told."""
-
-    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
-        """Not told."""
-
-    def concluded(self, outcome: PartitionOutcome) -> None:
-        """Not told yet."""
-
-    def waiting(self, why: Reason, duration: timedelta) -> None:
-        """Not told."""
+    """The observer that suits stderr; with --quiet, one whose lines nobody sees."""
+    return ProgressBar() if sys.stderr.isatty() and not is_quiet() else PlainLines()
 
 
 class PlainLines:

@@ -10,14 +10,14 @@ from pathlib import Path
 from kafka_recovery.cli.cluster.approvals import NobodyToAsk
 from kafka_recovery.cli.cluster.changing import Site
 from kafka_recovery.cli.cluster.looking import all_seen, gather
-from kafka_recovery.cli.cluster.progress import PlainLines, Silence
+from kafka_recovery.cli.cluster.progress import PlainLines
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.inputs import Wanted, read_partition_file
 from kafka_recovery.cli.terminal.new_files import refuse_existing, write_new
 from kafka_recovery.cli.terminal.render import Output, lines, write_result
 from kafka_recovery.cli.terminal.running import stopped
 from kafka_recovery.cli.terminal.tables import evidence_table
-from kafka_recovery.cli.terminal.text import complain, is_quiet, say
+from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import order_left
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -158,7 +158,7 @@ async def _elect(site: Site, task: Task, scope: Scope) -> ExitCode:
                 room.journal,
                 NobodyToAsk(),
                 policy,
-                observer=Silence() if is_quiet() else _Waves(),
+                observer=_Waves(),
                 effort=Effort(within=within),
             )
             site.interrupts.gently(engine.stop)

@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from kafka_recovery.cli.cluster.progress import PlainLines, ProgressBar
+from kafka_recovery.cli.cluster.progress import PlainLines, ProgressBar, watching
+from kafka_recovery.cli.terminal.options import Quiet
 from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -136,3 +139,18 @@ def test_the_bar_s_whole_is_every_partition_of_the_plan(
     recovery("recover", *words, "--policy", automatic)
 
     assert bar.counted == (4, 4)
+
+
+@pytest.mark.parametrize(("typed", "shows"), [([], ProgressBar), (["-q"], PlainLines)])
+def test_who_wants_quiet_sees_no_bar_at_a_terminal(
+    typed: list[str], shows: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, shown = typer.Typer(), list[object]()
+
+    @app.command()
+    def recover(quiet: Quiet = False) -> None:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        shown.append(watching())
+
+    assert CliRunner().invoke(app, typed).exit_code == 0
+    assert [type(each) for each in shown] == [shows]
