@@ -177,11 +177,17 @@ def served(kubectl: Kubectl, kind: str) -> bool:
     return True
 
 
+def discovered(kubectl: Kubectl, kind: str) -> bool:
+    """Whether the API server tells clients of a kind: a controller that starts earlier ends again."""
+    group = kind.partition(".")[2]
+    return kind in kubectl("api-resources", f"--api-group={group}", "--cached=false", "--output=name").split()
+
+
 @pytest.fixture(scope="module")
 def apache_definition(control_plane: ControlPlane) -> Iterator[None]:
     """With the fields that our adapter uses, and no other."""
     kubectl, definition = control_plane.kubectl(), f"{apache.PLURAL}.{apache.GROUP}"
     kubectl("apply", "--server-side", "-f", str(apache.DEFINITION))
-    wait_until("it is served", lambda: served(kubectl, definition), bool)
+    wait_until("it is served", lambda: discovered(kubectl, definition), bool)
     yield
     kubectl("delete", "crd", definition)

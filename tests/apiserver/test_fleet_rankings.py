@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.conftest import served
+from apiserver.conftest import discovered
 from apiserver.fleet import CHOSEN, Fleet
 from kafka_recovery.domain.election import Ranked as Chosen
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -33,7 +33,7 @@ def kubeflow_definition(control_plane: ControlPlane) -> Iterator[None]:
     kubectl = control_plane.kubectl()
     definitions = str(distribution.fetch().definitions)
     kubectl("create", "-f", definitions)
-    wait_until("it is served", lambda: served(kubectl, KUBEFLOW), bool)
+    wait_until("it is served", lambda: discovered(kubectl, KUBEFLOW), bool)
     yield
     kubectl("delete", "-f", definitions)
 
