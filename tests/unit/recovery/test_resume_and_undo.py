@@ -10,7 +10,7 @@ import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
-from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.policy import Approval, Limits
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
@@ -358,3 +358,19 @@ async def test_an_order_that_was_seen_to_be_back_is_told_so_though_the_journal_c
 
     assert world.unrestored() == []
     assert [(told.outcome, told.order_restored) for told in world.concluded_outcomes] == [(Outcome.IN_DOUBT, True)]
+
+
+async def test_what_a_run_that_was_cut_short_had_begun_counts_for_the_limit_of_now(world: World) -> None:
+    """A limit that counted anew with each process would be none."""
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover(policy(Approval.AUTO, 1))
+    world.calm_down()
+
+    report = await world.resume(replace(policy(Approval.AUTO, 1), limits=Limits(partitions=1, wave_sizes=(1,))))
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert code(report, PAYMENTS) == "PartitionLimitReached"
+    assert world.kept_its_promises()

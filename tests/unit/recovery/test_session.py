@@ -11,6 +11,8 @@ from kafka_recovery.domain.election import Leadership
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.ports import Silent
 from kafka_recovery.recovery.session import Session, Waiting
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, PAYMENTS, World
@@ -69,3 +71,14 @@ async def test_a_partition_of_which_nothing_is_known_is_not_settled_unless_it_is
 
     assert not session.settled([ORDERS])
     assert session.settled([ORDERS], again=[ORDERS])
+
+
+@pytest.mark.parametrize("restored", [True, False, None])
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.IN_DOUBT])
+def test_a_partition_is_open_while_its_order_or_its_election_is(outcome: Outcome, restored: bool | None) -> None:
+    session, why = Session(Silent()), Reason("Why", "why")
+    assert not session.is_open(ORDERS), "nothing was concluded of it"
+
+    session.conclude(PartitionOutcome(ORDERS, outcome, why, order_restored=restored))
+
+    assert session.is_open(ORDERS) is (outcome is Outcome.IN_DOUBT or restored is not True)
