@@ -284,6 +284,26 @@ events = st.one_of(
 )
 
 
+@pytest.mark.parametrize(
+    ("read", "restored"),
+    [
+        ("order read back", True),
+        ("order read, restoring refused", None),
+        ("order read, and ours", False),
+        ("order read from older metadata", None),
+        ("order unseen", None),
+    ],
+)
+def test_an_order_is_the_original_one_only_where_it_was_put_back_and_read(read: str, restored: bool | None) -> None:
+    """Whose restoring the controller refused may be shown by metadata from before it was altered."""
+    ended = run(State.LEADERLESS)
+    ended.ours = True
+
+    ended.apply(EVENTS[read])
+
+    assert ended.restored is restored
+
+
 @given(st.lists(events, max_size=30), st.booleans())
 def test_whatever_comes_nothing_is_concluded_that_was_not_seen(story: list[Event], after_a_crash: bool) -> None:
     """Impossible events are skipped: they must change nothing."""
