@@ -204,8 +204,6 @@ class RecoveryRun:
             self.progress.concluded(outcome)
         self.holds = frozenset(id for run in unfinished for id in run.begun)
         ended = await self._remember_what_ended()
-        if not unfinished:
-            await self.let_go()
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
