@@ -30,7 +30,7 @@ AFTER = PATIENCE + timedelta(seconds=5)
 MOMENT = timedelta(seconds=5)
 
 NOT_OPENED = (
-    *("SecretMissing", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "KafkaMissing"),
+    *("SecretMissing", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "StrimziRefInvalid"),
     *("InvalidSpec", "InvalidConfiguration"),
 )
 AT_ONCE = {"InvalidSpec", "InvalidConfiguration"}
