@@ -24,7 +24,8 @@ def the_order_is_as_told(story: Chronicle, scenario: Scenario) -> Examined:
     the last look since it was to be put back showed no other one. Nobody knows where that look showed nothing, or
     something older than the plan; where it showed another order, and the controller has not accepted to put the
     original one back; where nobody was asked for that yet, and the request that sets the plan's order has no answer;
-    and where a broker that may hold a request is silent. That the order is the original one is what
+    where it showed the plan's order in a topic that was made anew, which a request that names no topic id may have set
+    there; and where a broker that may hold a request is silent. That the order is the original one is what
     `restored_is_restored` judges.
     """
     for said in story.concluded:
@@ -57,7 +58,9 @@ def _nobody_knows(told: Told, plan: Plan, decision: Decision) -> bool:
     last = last_look(told, answers)
     if not isinstance(last, Shown) or is_older_than(last, plan):
         return True
-    if last.topic_id != decision.topic_id or last.assignment == decision.order:
+    if last.topic_id != decision.topic_id:
+        return last.assignment == decision.order
+    if last.assignment == decision.order:
         return False
     if not answers:
         return held_up(told) or _designation_is_in_doubt(told)
