@@ -29,7 +29,16 @@ from kafka_recovery.kube.process.reach import Reach
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
 from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
+from kafka_recovery.kube.resources.kinds import (
+    APPROVALS,
+    CLUSTERS,
+    GROUP,
+    POLICIES,
+    RECOVERIES,
+    UNFINISHED,
+    VERSION,
+    Kind,
+)
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
@@ -185,7 +194,7 @@ class Operator:
         settings.queueing.idle_timeout = 0.1  # our handlers only feed a queue: let kopf's workers go
         settings.queueing.exit_timeout = 0.5
         settings.process.ultimate_exiting_timeout = 40  # `WAVE_ENDS`, and what else is stopped
-        settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = "status.finished!=true"
+        settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = UNFINISHED
         workers = self._settings.workers
         self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=workers, expected=_cause)
         self._recovery_queue = WorkQueue(self._recoveries.reconcile, workers=workers, expected=_cause)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.machinery.api import Api, ApiError, Object
-from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, UNFINISHED
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.ports import JournalUnwritable
 
@@ -61,7 +61,7 @@ class HeldClusters:
     async def _begun(self, key: Key, *, leaving: bool = False) -> Sequence[str]:
         """The recoveries that hold it: those that have begun; of one that leaves, those that are not restored yet."""
         namespace, name = key
-        found = await self._api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": "status.finished!=true"})
+        found = await self._api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": UNFINISHED})
         begun = [each["metadata"] for each in found if each["spec"]["clusterRef"]["name"] == name]
         names = [meta["name"] for meta in begun if FINALIZER in meta.get("finalizers", ())]
         return sorted(each for each in names if not (leaving and self._is_restored((namespace, each))))

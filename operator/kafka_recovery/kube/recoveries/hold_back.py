@@ -27,13 +27,12 @@ from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 from kafka_recovery.kube.machinery.status_changes import Statuses, change_status
-from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.kinds import RECOVERIES, UNFINISHED
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.ports import Cluster
 
 _LOG = logging.getLogger(__name__)
 
-_OPEN = {"fieldSelector": "status.finished!=true"}
 HOLD_BACK = "holdBack"
 """The status's field; it is written here alone."""
 LONGEST = timedelta(seconds=10)
@@ -128,7 +127,8 @@ class PodHold:
             self.cluster.gather(Scope(()), plan.policy.widest_evidence_rules), self.pods.look()
         )
         if isinstance(pods, Reason):
-            return _nobody(brokers, pods.message)
+            kept = tuple(HeldPod(id, self.named[id]) for id in brokers if id in self.named)  # refused as before
+            return replace(_nobody(set(brokers) - self.named.keys(), pods.message), pods=kept)
         unseen = {*brokers} - {pod.broker for pod in pods if pod.name} - self.named.keys()
         before = {**(await self._held_elsewhere(plan.cluster_id) if unseen else {}), **self.named}
         chosen = choose(brokers, now.cluster, pods, before)
@@ -154,7 +154,7 @@ class PodHold:
         """The Pods that other recoveries of this cluster keep away: there are none of them to be seen. By broker."""
         namespace, own = self.key
         try:
-            every = await self.api.list_all(RECOVERIES.path(namespace), params=_OPEN)
+            every = await self.api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": UNFINISHED})
         except ApiError as error:
             _LOG.warning("what other recoveries hold back can't be read: %s", error)
             return {}
@@ -270,7 +270,7 @@ def _as_said(holding: Holding) -> dict[str, Any]:
 
 
 def _nobody(brokers: Iterable[BrokerId], why: str) -> Holding:
-    return Holding(not_held=tuple(NotHeld(broker, why) for broker in brokers))
+    return Holding(not_held=tuple(NotHeld(broker, why) for broker in sorted(brokers)))
 
 
 def _why(trouble: Exception) -> str:

@@ -74,6 +74,9 @@ APPROVALS = Kind("RecoveryApproval", "recoveryapprovals")
 RANKINGS = Kind("FleetRanking", "fleetrankings")
 RECORDS = Kind("RecoveryRecord", "recoveryrecords")
 
+UNFINISHED = "status.finished!=true"
+"""Selects the PartitionRecoveries that are not over (a field selector)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Meta:

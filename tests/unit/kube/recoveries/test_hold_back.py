@@ -495,6 +495,20 @@ async def test_a_later_plan_lets_nobody_go_whom_an_earlier_one_keeps_away(kubern
 
 
 @taking_no_time
+async def test_nor_does_one_that_is_not_shown_any_pod(kubernetes: PodSet) -> None:
+    """What is refused already goes on being refused; of the other broker nobody knows a name."""
+    hold = holder(kubernetes)
+    await hold.hold(PLAN, [ORDERS])
+    kubernetes.unread = PODS
+
+    await hold.hold(PLAN, [PAYMENTS])
+
+    assert kubernetes.held() == [POD]
+    (other,) = kubernetes.recovery()["status"]["holdBack"]["notHeld"]
+    assert other["broker"] == 4
+
+
+@taking_no_time
 async def test_a_hold_is_let_go_though_nobody_heard_that_it_was_written(kubernetes: PodSet) -> None:
     write = kubernetes.apply_status
 
