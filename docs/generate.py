@@ -127,7 +127,7 @@ Conditions, events, metrics, exit codes, words and reasons of the code. A few wo
 outcomes in [the webhook](how-to/alertmanager.md), `brokerStates` in the definition of WatchedCluster.
 
 Not listed are the words of others, which are handed on: **Kafka's own errors** have their names in this form, such as
-`NotController` for `NOT_CONTROLLER`; what Kubernetes says of a Pod, and a Spark operator of its states, stands as they
+`NotController` for `NOT_CONTROLLER`. What Kubernetes says of a Pod, and a Spark operator of its states, stands as they
 say it.
 """
 
