@@ -115,6 +115,6 @@ def _told(alike: Sequence[BetterProof]) -> str:
     lacks = sum(each.lacks for each in alike)
     others = f", though others hold {records(lacks)} that it lacks" if lacks else ""
     return (
-        f"More is proven of broker {broker}: if it led {ids}, {lost}{others}. {order} chooses broker {leader}; "
-        f"{CandidateOrder.LEAST_LOSS} goes by what is proven. {_AGAIN[0].upper()}{_AGAIN[1:]}."
+        f"If broker {broker} led {ids}, {lost}{others}; {order} chooses broker {leader}. "
+        f"{_AGAIN[0].upper()}{_AGAIN[1:]}."
     )

@@ -168,11 +168,10 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
         found,
         unasked=unasked,
         first=(*found.first, *before_consent(plan)),
-        questions=(
-            *found.questions,
-            *_after(elections, plan.evidence.cluster),
+        questions=(*found.questions, *_before(elections)),
+        after=(
             *_if_not([decision for decision, _ in elections], passes=bool(at_hand.asked and at_hand.begins)),
-            *_before(elections),
+            *_after(elections, plan.evidence.cluster),
         ),
     )
 
@@ -205,7 +204,7 @@ def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> 
     if not over:
         yield from _held_back(plan)
     if elections:
-        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found)))
+        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found, proven_too=False)))
 
 
 def _held_back(plan: Plan) -> Iterator[str]:

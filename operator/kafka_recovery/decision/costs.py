@@ -119,8 +119,8 @@ def may_hold_more(decision: Decision, partition: PartitionEvidence) -> frozenset
     return frozenset(each.broker for each in others if each.broker in lacking or why_unknown(each, leader))
 
 
-def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
-    """What the elections of a plan may lose, for whoever approves it."""
+def in_a_line(plan: Plan, found: Sequence[BrokerCost], *, proven_too: bool = True) -> str:
+    """What the elections of a plan may lose, for whoever approves it. `proven_too`: where nothing acknowledged is."""
     elections = plan.elections
     if not elections:
         return "This plan elects nobody, so nothing is lost by it."
@@ -137,7 +137,7 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     some = sum(1 for each in elections.values() if each.loss and each.loss.loss_class is LossClass.LOSSLESS)
     but = (
         f" Where it is proven Lossless ({partitions(some)}), nothing of it was acknowledged with acks=all."
-        if some
+        if some and proven_too
         else ""
     )
     return f"Electing as planned may lose {what}.{but}{witnessed}"

@@ -56,7 +56,8 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """`stop`: why nobody may approve yet. `unasked`: what is elected whatever is answered. `first`: what comes before
-    any question. `never`: what must not be done, whatever is answered.
+    any question. `never`: what must not be done, whatever is answered. `after`: what follows from a yes and from no
+    answer at all.
     """
 
     stop: tuple[str, ...]
@@ -64,11 +65,12 @@ class Choice:
     never: tuple[str, ...]
     questions: tuple[Question, ...]
     unasked: tuple[str, ...] = ()
+    after: tuple[Question, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """All of it in running text: what must not be done comes before anything that may be."""
         yield from (*self.stop, *self.unasked, *self.first, *self.never)
-        for question in self.questions:
+        for question in (*self.questions, *self.after):
             yield from (question.asked, *question.known)
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
 
@@ -190,12 +192,13 @@ def _reconnect_first(
             f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
         )
         copied = (
-            f"stop broker {broker} and copy its directories of these partitions{too}, then {otherwise}. That is "
-            f"worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
+            f"stop broker {broker} and copy its directories of these partitions{too}, then {otherwise or 'plan again'}."
+            f" That is worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
         )
-        no = copied if otherwise else f"{_EACH}."
+        alone = any(replica.leads for each in theirs for replica in each.replicas if replica.broker == broker)
+        no = copied if otherwise or alone else f"{_EACH}."
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
-        unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or pod first."
+        unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or pod."
         yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
 
 
@@ -258,7 +261,7 @@ def _start_first(
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next([broker for broker, _ in _by_gain(waiting, lost | {first})], waiting, otherwise, also)}."
     nothing = "start nothing, approve nothing" if otherwise else "start nothing"
-    unknown = ("Nobody knows yet", f"{nothing}: look at that disk first.")
+    unknown = ("Nobody knows yet", f"{nothing}: look at that disk.")
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",

@@ -58,7 +58,7 @@ ELSEWHERE = "Its machine is dead, its disk whole: copy first as above, then star
 UNREACHED = (
     "It runs, but can't be reached: repair its network, and wait. Approve nothing: clients may still write to it."
 )
-UNKNOWN = "Nobody knows yet: start nothing, approve nothing: look at that disk first."
+UNKNOWN = "Nobody knows yet: start nothing, approve nothing: look at that disk."
 
 
 def told(plan: Plan) -> list[str]:
@@ -110,7 +110,7 @@ def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
     plan = planned((1,))
     plan = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
     assert "No, its disk is lost: see what the plan says of each partition." in told(plan)
-    assert "Nobody knows yet: start nothing: look at that disk first." in told(plan)
+    assert "Nobody knows yet: start nothing: look at that disk." in told(plan)
 
 
 def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_approves() -> None:
@@ -240,7 +240,7 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "DO NOT APPROVE YET. Broker 1 RUNS, and answers: Kafka can elect it by itself as soon as its heartbeats reach "
         "the controllers.",
         "Can the heartbeats of broker 1 reach the controllers again?",
-        "Nobody knows yet: approve nothing: look from its machine or pod first.",
+        "Nobody knows yet: approve nothing: look from its machine or pod.",
         "Yes: see to that, and wait. It runs, and answers: Kafka can elect it by itself, and no replica that was read "
         "holds a record that it lacks.",
         "No: stop broker 1 and copy its directories of these partitions, then approve this plan. That is worse: what "

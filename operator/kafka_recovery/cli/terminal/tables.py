@@ -18,7 +18,7 @@ from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, BrokerGlance, 
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
 from kafka_recovery.decision.seen import state
-from kafka_recovery.decision.waiting import Choice, asked_about_all
+from kafka_recovery.decision.waiting import Choice, Question, asked_about_all
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -95,13 +95,15 @@ def card_table(found: Card) -> RenderableType:
     hidden = len(found.brokers) - len(shown)
     ending = [f"… and {hidden} more brokers"] if hidden else []
     choice = list(_choice(found.choice)) if found.choice else []
+    after = list(map(_in_a_line, found.choice.after)) if found.choice else []
     dense = found.choice and found.choice.never  # that stands out itself, and all that decides is to fit a screen
     return Group(
-        *([lines(*found.stop, "")] if found.stop else []),
+        *([lines(*found.stop, *([] if dense else [""]))] if found.stop else []),
         lines(*found.situation, *([] if dense else [""])),
         *choice,
         *_command(found.command),
-        *([lines("")] if found.choice and (found.choice.questions or found.choice.never) else []),
+        *after,
+        *([lines("")] if found.choice and (found.choice.questions or found.choice.never or after) else []),
         *_brokers(found, shown),
         lines(*ending, *(("",) if shown else ())),
         *_alike(found.partitions),
@@ -115,15 +117,18 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
     if found.never:
         yield cell(" ".join(found.never), "bold")
     for question in found.questions:
-        asked = question.asked.upper()
         if not any(answer for answer, _ in question.answers):
-            yield Text.assemble((f"{asked} ", "bold"), " ".join(then for _, then in question.answers))
+            yield _in_a_line(question)
             continue
-        yield cell(asked, "bold")
+        yield cell(question.asked.upper(), "bold")
         if question.known:
             yield Padding(Text.assemble(("When this was planned: ", "bold"), " ".join(question.known)), (0, 0, 0, 2))
         for answer, then in question.answers:
             yield Padding(Text.assemble((f"{answer}: ", "bold"), then), (0, 0, 0, 2))
+
+
+def _in_a_line(question: Question) -> Text:
+    return Text.assemble((f"{question.asked.upper()} ", "bold"), " ".join(then for _, then in question.answers))
 
 
 def _command(found: tuple[str, str] | None) -> Iterator[RenderableType]:

@@ -43,16 +43,40 @@ def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_firs
     assert any(each.verdict is Verdict.ELECT for each in plan.decisions)
 
 
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_all_that_decides_stands_on_one_screen_down_to_the_command_or_where_there_is_none_to_the_last_answer(
+    incident: str,
+) -> None:
+    plan = INCIDENTS[incident]()
+    first = as_shown(plan).splitlines()[:FIRST_SCREEN]
+    if plan.elections:
+        assert at_hand(plan).approve in "\n".join(first)
+    else:
+        last = max(n for n, line in enumerate(first) if line.startswith(("  No:", "  No, ")))
+        assert "" in first[last:]
+
+
 @pytest.mark.parametrize(
     "incident",
     ["many_partitions", "several_brokers_are_dead", "the_only_copy_is_empty", "retention_emptied_the_only_copy"],
 )
-def test_where_several_brokers_are_dead_all_that_decides_stands_on_one_screen_down_to_the_command(
-    incident: str,
-) -> None:
+def test_that_several_brokers_are_silent_at_once_is_said_once_on_the_first_screen(incident: str) -> None:
     first = as_shown(INCIDENTS[incident]()).splitlines()[:FIRST_SCREEN]
-    assert " kafka-recovery approve " in first[-1] or " kafka-recovery approve " in first[-2]
     assert len([line for line in first if line.count("silent at once")]) == 1
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_one_thing_alone_is_called_the_first(incident: str) -> None:
+    """What is to be copied first of all: nothing else that is looked at or done is to be taken for that."""
+    shown = as_shown(INCIDENTS[incident]())
+    assert "look at that disk first" not in shown
+    assert "machine or pod first" not in shown
+
+
+def test_whoever_cannot_reconnect_an_old_leader_is_told_what_to_do_and_not_where_to_read_on() -> None:
+    shown = " ".join(as_shown(INCIDENTS["the_old_leader_still_leads"]()).split())
+    assert "No: stop broker 1 and copy its directories of these partitions, then plan again. That is worse" in shown
+    assert "see what the plan says of each partition" not in shown
 
 
 @pytest.mark.parametrize(
@@ -146,8 +170,8 @@ def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stop
     shown = " ".join(as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"]()).split())
     assert (
         "12:00:00 UTC UNASKED: the policy asks nobody about the election of orders-0, orders-1. With authority "
-        "Automatic they begin at once; with Approve somebody is asked about them as well. To stop that: kubectl "
-        "kafka-recovery suspend prod-1 3 partitions have no leader"
+        "Automatic they begin at once; with Approve a person is asked. To stop that: kubectl kafka-recovery suspend "
+        "prod-1 3 partitions have no leader"
     ) in shown
     assert "would elect broker 2 on 3 partitions: on 1 if it is approved; the policy asks NOBODY about the" in shown
     assert "IF NOBODY APPROVES: 1 partition waits; what is UNASKED is elected all the same." in shown
