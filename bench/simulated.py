@@ -110,6 +110,10 @@ class CountingDial:
         reader.feed_data, writer.write = fed, written  # type: ignore[method-assign, assignment]
         return reader, writer
 
+    async def is_deaf(self, address: Address, within: timedelta) -> bool:
+        """As the way itself says."""
+        return await self.dial.is_deaf(address, within)
+
 
 def played(partitions: int) -> SimulatedKafka:
     """All partitions offline: broker 100, which is down, was the last ISR member of each of them."""

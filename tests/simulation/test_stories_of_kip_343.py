@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.policy import Approval
+from kafka_recovery.simulator.histories.scenario import Rules
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, Registration
@@ -14,6 +20,7 @@ from kafka_recovery.simulator.model.timeline import What
 from kafka_recovery.simulator.model.twins import Twin
 from simulation.incidents import PATIENT, fenced_and_readmitted, lost_when_only_c_is_left, unfenced_by_its_twin
 from simulation.telling import ORDERS, A, B, C, Story, unless
+from simulation.with_engine import the_engine_recovers
 
 switched = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 
@@ -25,6 +32,48 @@ def test_of_two_processes_with_one_id_the_former_ones_heartbeats_dont_count_for_
     assert set(story.isr) == ({A, B} if on else {A, B, C})
 
     assert lost_when_only_c_is_left(story) == (set() if on else {"r"})
+
+
+def offline_with_a_behind(*, gone: bool) -> Story:
+    """A alone was in the ISR, and has "r"; the controller has fenced it. B is dead, C alive and out of sync.
+
+    `gone`: A's host is off. If not, its process stands still, or would still serve: the longer timeout is not over.
+    """
+    story = Story(A, B, C, settings=Settings(elr=False))
+    story.kill(B)
+    story.cut(C, A)
+    story.until_isr(A)
+    story.write("r")
+    if gone:
+        story.host_crash(A)
+    else:
+        story.pause(A)
+    story.until_fenced(A)
+    story.mend(C, A)
+    story.run_for(1)
+    assert (story.leader, story.isr) == (None, (A,))
+    return story
+
+
+def test_a_fenced_broker_whose_process_only_stands_still_is_waited_for_and_nothing_is_lost() -> None:
+    """Only the shorter of the two timeouts is over for it: it goes on three seconds after the engine's look began."""
+    story = offline_with_a_behind(gone=False)
+    story.scheduler.after(3, partial(story.thaw, A))
+    said = the_engine_recovers(story, approval=Approval.AUTO)
+    story.run_for(3)
+
+    assert said.outcome is not Outcome.RECOVERED
+    assert (story.leader, story.lost()) == (A, set())
+
+
+def test_a_fenced_broker_whose_host_is_gone_is_not_waited_for_to_the_deadline() -> None:
+    story = offline_with_a_behind(gone=True)
+    began = story.scheduler.now
+    said = the_engine_recovers(story, approval=Approval.AUTO)
+
+    assert (said.outcome, story.leader) == (Outcome.RECOVERED, C)
+    assert story.scheduler.now - began < Rules().deadline
+    assert said.loss is LossClass.UNKNOWN
 
 
 def test_a_twin_is_told_that_its_incarnation_is_not_valid_any_more_and_the_new_process_serves() -> None:

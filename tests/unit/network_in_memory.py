@@ -100,6 +100,8 @@ class LoopInMemory(VirtualLoop):
         self._ports = count(20_000)
         self._meant: dict[socket.socket, Place] = {}
         self._latest = 0.0
+        self.vanished: set[Place] = set()
+        """Where no packet arrives of those who ask for a connection; asked again for it, a second later and so on."""
 
     def carry(self, arrive: Callable[..., object], *what: object) -> None:
         """A packet: it arrives a moment from now, and not before those that were sent before it."""
@@ -114,6 +116,10 @@ class LoopInMemory(VirtualLoop):
         return Listening(place, self._listeners)
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        pause = 1
+        while address[:2] in self.vanished:
+            await asyncio.sleep(pause)
+            pause *= 2
         await asyncio.sleep(2 * A_MOMENT)
         if address[:2] not in self._listeners:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")

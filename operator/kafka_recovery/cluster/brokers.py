@@ -140,6 +140,10 @@ class Brokers:
         )
         return _understood(address, answer)
 
+    async def is_deaf(self, address: Address, within: timedelta) -> bool:
+        """Whether its host gives no sign of life to who asks for a connection; see `Dial`."""
+        return await self._dial.is_deaf(address, within)
+
     async def aclose(self) -> None:
         """Close every connection; nothing can be asked any more."""
         self._closed = True

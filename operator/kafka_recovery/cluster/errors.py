@@ -162,6 +162,15 @@ class BrokerTimeout(ClusterError):
         super().__init__(f"{address} did not answer{asked} within {waited.total_seconds():g}s")
 
 
+class HostSilent(BrokerTimeout):
+    """Nothing at all came back from the host of a broker that the controller has fenced. It is unknown, not empty."""
+
+    def __init__(self, address: object, waited: timedelta) -> None:
+        self.waited, self.request = waited, None
+        told = f"nothing came back from its host within {waited.total_seconds():.2g}s, and the broker is fenced"
+        ClusterError.__init__(self, f"{address}: {told}")
+
+
 class BrokerUnreachable(ClusterError):
     """There is no connection: refused, reset, closed, or no such name. May be over in a moment."""
 

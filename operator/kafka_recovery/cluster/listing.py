@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.asking import Asking
@@ -96,7 +97,7 @@ class Listing:
                     else:
                         raise error
         finally:
-            await _cancelled(task for task in tasks if task in waiting)
+            await cancelled(task for task in tasks if task in waiting)
         silent = {
             place: BrokerTimeout(place, deadline, "DescribeCluster") for task, place in tasks.items() if task in waiting
         }
@@ -136,7 +137,8 @@ def _nobody(faults: Mapping[Address, ClusterError], *, seen_before: bool) -> Clu
     return ClusterUnavailable.for_faults(faults)
 
 
-async def _cancelled(tasks: Iterable[asyncio.Task[object]]) -> None:
+async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """End them, and wait until they have."""
     for task in (tasks := list(tasks)):
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

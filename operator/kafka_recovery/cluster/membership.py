@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 from kafka_recovery.cluster import metadata
-from kafka_recovery.cluster.asking import BRIEF, Place, Question, Said, applied, place, worth_another_try
-from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
-from kafka_recovery.cluster.errors import (
-    AddressShared,
-    AheadOfController,
-    BrokerTimeout,
-    ClusterError,
-    ClusterUnavailable,
-    StaleMetadata,
-)
+from kafka_recovery.cluster.asking import BRIEF, Place, applied, place
+from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.errors import AheadOfController, ClusterError, ClusterUnavailable, StaleMetadata
 from kafka_recovery.cluster.floor import ALONE, Floor
-from kafka_recovery.cluster.listing import AT_ONCE, NEARLY_NEWEST, Listing
+from kafka_recovery.cluster.listing import NEARLY_NEWEST, Listing
+from kafka_recovery.cluster.look import Look, number, shared_addresses
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.standing import may_not_be_asked, standing
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.reason import Reason
-
-_NO_OPS_A_SECOND = 2
-"""What a controller writes when nothing happens (metadata.max.idle.interval.ms)."""
 
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
@@ -105,7 +94,12 @@ class Membership:
         """Whoever comes next goes through the broker whose view this is, if it may be gone through."""
         entry = next((entry for entry in cluster.brokers.values() if entry.address == at), None)
         offset = -1 if entry is None else self.listing.asking.applied_by(entry.id)
-        if entry is None or entry.fenced or at in _shared(cluster) or offset < max(0, _number(self.floor.offset)):
+        if (
+            entry is None
+            or entry.fenced
+            or at in shared_addresses(cluster)
+            or offset < max(0, number(self.floor.offset))
+        ):
             return
         if self._is_far_ahead(entry, offset) or self._has_failed(at):
             return
@@ -135,7 +129,7 @@ class Membership:
         if isinstance(watermark, Reason):
             if may_not_be_asked(watermark):
                 return route
-            raise StaleMetadata.behind_controller(route.address, _number(route.as_of), None)
+            raise StaleMetadata.behind_controller(route.address, number(route.as_of), None)
         if self.refutes(view.at, route.as_of, watermark):
             return await self.current(deadline)
         try:
@@ -146,13 +140,13 @@ class Membership:
     async def _at_least(self, route: Route, wanted: MetadataOffset | None, until: float) -> Route:
         """The route, once its broker has applied `wanted` and the newest seen. Raises StaleMetadata if it has not."""
         at, known = route
-        while _number(known) < (floor := max(_number(wanted), _number(self.floor.offset))):
+        while number(known) < (floor := max(number(wanted), number(self.floor.offset))):
             if loop_time() > until:
-                if await self._has_gone_on(at, _number(known)):
+                if await self._has_gone_on(at, number(known)):
                     continue
                 claim = self.floor.claim
                 alone = (claim.at, ALONE) if claim is not None and claim.offset == floor else None
-                raise StaleMetadata.behind_earlier(at, _number(known), floor, alone)
+                raise StaleMetadata.behind_earlier(at, number(known), floor, alone)
             await asyncio.sleep(_POLL)
             left = timedelta(seconds=max(_POLL, until - loop_time()))
             known = applied(await self.brokers.api_versions(at, left))
@@ -161,10 +155,10 @@ class Membership:
 
     async def _has_gone_on(self, at: Address, known: int) -> bool:
         """Whether this broker does after all: the cluster has gone on without what others once claimed."""
-        asking, floor = self.listing.asking, _number(self.floor.shared)
+        asking, floor = self.listing.asking, number(self.floor.shared)
         if known < floor and (now := await standing(self.brokers, at, asking.applied_now(), BRIEF)):
             self.floor.doubt(now)
-        return known >= _number(self.floor.shared) < floor
+        return known >= number(self.floor.shared) < floor
 
     def _read(self, at: Address, as_of: MetadataOffset | None) -> None:
         if as_of is not None:
@@ -187,7 +181,7 @@ class Membership:
         """Whether it claims to know far more than all others but one (it may be that one), and than is certain."""
         told = self.listing.asking.applied_now().items()
         others = heapq.nlargest(2, (offset for id, offset in told if id != entry.id))
-        known = max(others[-1] if others else -1, _number(self.floor.certain))
+        known = max(others[-1] if others else -1, number(self.floor.certain))
         return 0 <= known < offset - _FAR_AHEAD
 
     async def _is_refuted(self, entry: BrokerEntry, as_of: MetadataOffset | None, deadline: timedelta) -> bool:
@@ -212,7 +206,7 @@ class Membership:
         Raises StaleMetadata if nobody knows, in time, metadata as new as those that were seen before.
         """
         until = loop_time() + deadline.total_seconds()
-        look = _Look(self.listing, deadline, min(deadline, BRIEF) if in_a_hurry else deadline)
+        look = Look(self.listing, deadline, min(deadline, BRIEF) if in_a_hurry else deadline)
         try:
             cluster = await look.newest_view()
         except ClusterUnavailable as nobody:
@@ -241,156 +235,3 @@ class Membership:
         enough = max(newest[place(entry)] for entry in alive) - NEARLY_NEWEST
         others = [entry for entry in alive if not self._has_failed(entry.address) and newest[place(entry)] >= enough]
         return max(others or alive, key=lambda entry: (newest[place(entry)], -entry.id))
-
-
-class _Look:
-    """One look: who was asked, and what they said.
-
-    `views`: the cluster as brokers see it, by their address. `versions` and `newest`: what each answered, and which
-    metadata it knows for that. `questions`: all that were put.
-    """
-
-    def __init__(self, listing: Listing, deadline: timedelta, patience: timedelta) -> None:
-        self._listing = listing
-        self._deadline = deadline
-        self._patience = patience
-        self._unlisted: set[Address] = set()
-        self.questions: dict[Place, Question] = {}
-        self.views: dict[Address, ClusterEntry] = {}
-        self.versions: dict[Place, ApiVersions] = {}
-        self.newest: dict[Place, int] = {}
-
-    async def newest_view(self) -> ClusterEntry:
-        """The cluster as the broker with the newest metadata sees it that says so; every broker listed was asked.
-
-        Who is cut off lists others as fenced, and not those that came since: the newest says who is alive.
-        """
-        give_up_at = loop_time() + 2 * self._deadline.total_seconds()
-        self._put(self._listing.latest.values(), ATTEMPTS)
-        self.views = dict(await self._listing.views(self._deadline))
-        while True:
-            await self._ask(self._listed())
-            at = max(self.newest, key=lambda at: (self.newest[at], -at[0]), default=None)
-            if at is None or loop_time() > give_up_at:
-                return next(iter(self.views.values()))
-            if at[1] in self.views:
-                return self.views[at[1]]
-            views, faults = await self._listing.described([at[1]], self._deadline)
-            self.views |= views
-            for address in faults:
-                self._unlisted.add(address)
-                self.newest = {at: offset for at, offset in self.newest.items() if at[1] != address}
-
-    def alive(self, cluster: ClusterEntry) -> list[BrokerEntry]:
-        """Brokers that answer, are not fenced, and could be gone through."""
-        shared = _shared(cluster)
-        entries = [entry for entry in cluster.brokers.values() if not entry.fenced and entry.address not in shared]
-        return [entry for entry in entries if place(entry) in self.newest]
-
-    def told(self, cluster: ClusterEntry) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, Reason]]:
-        """What brokers said of themselves, or why they did not: those of the view, and whoever another one lists."""
-        versions: dict[BrokerId, ApiVersions] = {}
-        faults: dict[BrokerId, Reason] = {}
-        shared = _shared(cluster)
-        listed = [*self._listed(), *cluster.brokers.values()]
-        entries = {entry.id: place(entry) for entry in listed}
-        for id, at in entries.items():
-            if at[1] in shared:
-                faults[id] = AddressShared(at[1], shared[at[1]]).reason
-            elif at in self.versions:
-                versions[id] = self.versions[at]
-            else:
-                faults[id] = self._why(at)
-        return versions, faults
-
-    def why_nobody(self, cluster: ClusterEntry) -> dict[Address, Reason]:
-        """Why there is nobody to go through."""
-        versions, faults = self.told(cluster)
-        for id in versions:
-            faults[id] = Reason("Fenced", f"broker {id} answers, but the controller has fenced it")
-        return {self._listing.known[id].address: reason for id, reason in faults.items()}
-
-    def _listed(self) -> list[BrokerEntry]:
-        listed = {place(entry): entry for view in self.views.values() for entry in view.brokers.values()}
-        return list(listed.values())
-
-    def _put(self, entries: Iterable[BrokerEntry], attempts: int) -> None:
-        for at, question in self._listing.asking.ask(entries, self._deadline, attempts).items():
-            self.questions.setdefault(at, question)
-
-    async def _ask(self, entries: Sequence[BrokerEntry]) -> None:
-        """Ask those that were not asked yet, and note what all said that answer in time."""
-        asking = self._listing.asking
-        self._put([entry for entry in entries if place(entry) not in self.questions], ATTEMPTS)
-        await asking.wait(self.questions, entries, self._patience)
-        again = [entry for entry in entries if self._worth_another_try(entry)]
-        if again:
-            self.questions |= asking.ask(again, self._deadline, ATTEMPTS)
-            await asking.wait(self.questions, again, self._patience)
-        alive = [entry for entry in entries if not entry.fenced]
-        if not any(self._answered(entry) for entry in alive):
-            await self._first_answer(alive)
-        for entry in entries:
-            self._note(entry)
-
-    def _said(self, at: Place) -> Said | None:
-        question = self.questions.get(at)
-        return question.result() if question is not None and question.done() and not question.cancelled() else None
-
-    def _answered(self, entry: BrokerEntry) -> bool:
-        said = self._said(place(entry))
-        return said is not None and isinstance(said.told, ApiVersions)
-
-    def _worth_another_try(self, entry: BrokerEntry) -> bool:
-        said = self._said(place(entry))
-        return said is not None and worth_another_try(entry, said)
-
-    async def _first_answer(self, entries: Sequence[BrokerEntry]) -> None:
-        """All were silent a moment ago, or are now: then whoever answers first, and those that do about then."""
-        until = loop_time() + self._deadline.total_seconds()
-        waiting = {self.questions[place(entry)] for entry in entries}
-        while waiting and (left := until - loop_time()) > 0:
-            if any(self._answered(entry) for entry in entries):
-                await asyncio.wait(waiting, timeout=min(left, AT_ONCE.total_seconds()))
-                return
-            _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-
-    def _note(self, entry: BrokerEntry) -> None:
-        at = place(entry)
-        said = self._said(at)
-        if said is not None and isinstance(said.told, ApiVersions):
-            if self._listing.asking.refuted(at, applied(said.told)) is not None:
-                return
-            self.versions[at] = said.told
-            if entry.address not in self._unlisted:
-                self.newest[at] = _number(applied(said.told)) - _no_ops(said.at - said.put_at)
-
-    def _why(self, at: Place) -> Reason:
-        said = self._said(at)
-        fault: ClusterError | None = BrokerTimeout(at[1], self._patience, "ApiVersions")
-        if said is not None:
-            told = said.told
-            fault = told if isinstance(told, ClusterError) else self._listing.asking.refuted(at, applied(told))
-        return fault.reason if fault else BrokerTimeout(at[1], self._patience, "ApiVersions").reason
-
-
-def _shared(cluster: ClusterEntry) -> Mapping[Address, Sequence[BrokerId]]:
-    """Addresses under which more than one broker is listed, and which: who answers there can't be told."""
-    listed = Counter(entry.address for entry in cluster.brokers.values())
-    return {
-        address: [id for id, entry in sorted(cluster.brokers.items()) if entry.address == address]
-        for address, brokers in listed.items()
-        if brokers > 1
-    }
-
-
-def _number(offset: MetadataOffset | None) -> int:
-    return -1 if offset is None else offset
-
-
-def _no_ops(waited: float) -> int:
-    """Metadata records that may have been written for their own sake while an answer was late.
-
-    A slow broker answers last, so it seems to know the newest; it must not be the one to go through for that.
-    """
-    return 0 if waited < AT_ONCE.total_seconds() else math.ceil(waited * _NO_OPS_A_SECOND) + 1

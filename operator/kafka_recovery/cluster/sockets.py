@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, Self
 
 from kafka_recovery.cluster.threads import Threads
+from kafka_recovery.cluster.together import together
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -39,6 +42,13 @@ class Dial(Protocol):
         """An open connection, after the TLS handshake if there is a context. Raises OSError: why there is none."""
         ...
 
+    async def is_deaf(self, address: Address, within: timedelta) -> bool:
+        """Whether nothing comes back to who asks for a connection, for so long after the name was looked up.
+
+        A process that stands still is not deaf: its host's kernel takes the connection. Nor is who refuses.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
@@ -50,6 +60,14 @@ class Sockets:
         """To the first of the name's endpoints that takes a connection. The certificate has to be for that name."""
         sock = await self._connected(address)
         return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=address.host if tls else None)
+
+    async def is_deaf(self, address: Address, within: timedelta) -> bool:
+        """All of the name's endpoints are asked at once: one that gives any sign of life is enough."""
+        try:
+            endpoints = await self.threads.lookup(*address)
+        except OSError:
+            return False
+        return not any(await together(*(_answers(*endpoint, within) for endpoint in endpoints)))
 
     async def _connected(self, address: Address) -> socket.socket:
         failures = []
@@ -74,3 +92,14 @@ async def _socket(family: socket.AddressFamily, place: Any) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+async def _answers(family: socket.AddressFamily, place: Any, within: timedelta) -> bool:
+    """Whether anything came back, be it a refusal."""
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            with suppress(OSError):
+                (await _socket(family, place)).close()
+    except TimeoutError:
+        return False
+    return True

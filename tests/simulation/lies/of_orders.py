@@ -106,7 +106,7 @@ LIES = (
     }),
     *lies("restored_is_restored", PLAIN, {
         "the order still stands": lambda it: it.hides(it.story.ordered, _restores),
-        "said before it is done": lambda it: it.tells(it.story.concluded, at=lambda said: said.at - 0.33),
+        "said before it is done": lambda it: it.tells(it.story.concluded, at=lambda said: said.at - 0.05),
         "the second one still stands": lambda it: it.hides(
             it.story.ordered, lambda change: _restores(change) and change.id == SECOND
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from copy import copy
 from datetime import timedelta
@@ -23,6 +23,7 @@ from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId
 from unit.cluster.play import PATIENCE, SOON, Play, Stale
 from unit.cluster.stage import Heard
+from unit.network_in_memory import LoopInMemory
 
 
 @asynccontextmanager
@@ -199,6 +200,84 @@ class TestSilence:
             for id, member in play.members.items():
                 member.roles["ApiVersions"] = partial(slowly, id)
             assert set((await members.look(PATIENCE)).versions) == {1, 2}
+
+
+class TestAVanishedHost:
+    """No packet comes back from it: neither an answer, nor that its kernel takes a connection or refuses one."""
+
+    @pytest.fixture
+    def play(self) -> Play:
+        return Play(fenced={3})
+
+    def vanish(self, play: Play, broker: int) -> Callable[[], None]:
+        """Returns what brings the host back."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, LoopInMemory)
+        gone = play.address(broker)
+        loop.vanished.add(gone)
+        return lambda: loop.vanished.discard(gone)
+
+    async def test_if_its_broker_is_fenced_it_costs_little_more_than_the_second_try_of_a_kernel(
+        self, play: Play
+    ) -> None:
+        async with looking(play, 1, 2, 3) as members:
+            self.vanish(play, 3)
+            began = loop_time()
+            seen = await members.look(PATIENCE)
+
+        assert loop_time() - began < 1.5
+        assert set(seen.versions) == {1, 2}
+        assert seen.faults[BrokerId(3)].code == "BrokerTimeout"
+        assert "nothing came back from its host within 1.2s" in seen.faults[BrokerId(3)].message
+
+    async def test_nobody_waits_for_it_again_but_it_is_heard_when_it_is_back(self, play: Play) -> None:
+        async with looking(play, 1, 2, 3) as members:
+            back = self.vanish(play, 3)
+            await members.look(PATIENCE)
+            assert await seconds(members.look(PATIENCE)) < 0.1
+            back()
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                while (await members.look(PATIENCE)).faults:
+                    await asyncio.sleep(0.05)
+
+    async def test_a_lost_packet_is_not_the_end_of_a_host(self, play: Play) -> None:
+        async with looking(play, 1, 2, 3) as members:
+            asyncio.get_running_loop().call_later(0.9, self.vanish(play, 3))
+            assert set((await members.look(PATIENCE)).versions) == {1, 2, 3}
+
+    async def test_a_fenced_broker_whose_host_is_up_is_waited_for_till_the_deadline(self, play: Play) -> None:
+        """Its process stood still, or it is cut off from the controller alone: what its log holds may decide."""
+
+        async def at_last(heard: Heard) -> Any:
+            await asyncio.sleep(0.7 * PATIENCE.total_seconds())
+            return play.api_versions(3, heard)
+
+        async with looking(play, 1, 2, 3) as members:
+            play.members[3].roles["ApiVersions"] = at_last
+            assert set((await members.look(2 * PATIENCE)).versions) == {1, 2, 3}
+
+    async def test_one_that_the_controller_counts_as_alive_is_waited_for_till_the_deadline(self) -> None:
+        play = Play()
+        async with looking(play, 1, 2, 3) as members:
+            self.vanish(play, 3)
+            assert await seconds(members.look(PATIENCE)) >= PATIENCE.total_seconds()
+
+    async def test_while_another_one_does_not_answer_either_it_may_be_the_network(self, play: Play) -> None:
+        async with looking(play, 1, 2, 3) as members:
+            play.members[2].roles["ApiVersions"] = lambda heard: heard.cut()
+            back = self.vanish(play, 3)
+            asyncio.get_running_loop().call_later(0.5 * PATIENCE.total_seconds(), back)
+            assert set((await members.look(PATIENCE)).versions) == {1, 3}
+
+    async def test_that_a_broker_is_fenced_is_believed_of_the_newest_metadata_alone(self) -> None:
+        """Broker 1 was just cut off and lists all others as fenced; by 2, which knows a little more, 3 is alive."""
+        play = Play(applied={1: 99, 2: 100, 3: 98})
+        async with looking(play, 1, 2, 3) as members:
+            await members.look(PATIENCE)
+            play.stale[1] = Stale(alive=(1,), fenced=(2, 3))
+            play.members[3].roles["ApiVersions"] = lambda heard: None
+            self.vanish(play, 3)
+            assert await seconds(members.look(PATIENCE)) >= PATIENCE.total_seconds()
 
 
 class TestCurrent:

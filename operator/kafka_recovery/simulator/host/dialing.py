@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from errno import ECONNREFUSED
 from socket import EAI_NONAME, gaierror
 
@@ -63,20 +64,37 @@ class SimulatedDial:
         broker = self.names.broker_at(address)
         if broker is None:
             raise gaierror(EAI_NONAME, "Name or service not known")
-        self.process.step(f"connect to broker {broker}")
-        loop, network, target = asyncio.get_running_loop(), self.kafka.network, self.kafka.brokers[broker]
-        network.node(self.process.name)
-        answered = loop.create_future()
-        Calling(network, self.process.name, target, answered).begin()
-        if not await answered:
+        if not await self._knock(broker):
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
+        loop, target = asyncio.get_running_loop(), self.kafka.brokers[broker]
         session = Session(self.kafka, broker, self.process.name, self._told, whims=self.weather)
-        link = Link(network, self.process, target, session, self.weather, self.tap())
+        link = Link(self.kafka.network, self.process, target, session, self.weather, self.tap())
         self.process.when_dead(link.abort)
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         link.attach(protocol)
         return reader, asyncio.StreamWriter(link, protocol, reader, loop)
+
+    async def is_deaf(self, address: Address, within: timedelta) -> bool:
+        """Whether its host is off, or cut off, or all packets are lost for so long."""
+        broker = self.names.broker_at(address)
+        if broker is None:
+            return False
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self._knock(broker)
+        except TimeoutError:
+            return True
+        return False
+
+    def _knock(self, broker: BrokerId) -> asyncio.Future[bool]:
+        """Ask for a connection; the future says whether somebody listens there."""
+        self.process.step(f"connect to broker {broker}")
+        network = self.kafka.network
+        network.node(self.process.name)
+        answered = asyncio.get_running_loop().create_future()
+        Calling(network, self.process.name, self.kafka.brokers[broker], answered).begin()
+        return answered
 
     def _told(self, broker: BrokerId) -> Address:
         address = self.names.address_of(broker)
