@@ -93,7 +93,8 @@ def _elr_on(partition: PartitionEvidence, cluster: ClusterState) -> bool:
 
 
 def _tiered(partition: PartitionEvidence, cluster: ClusterState) -> bool:
-    return bool(partition.tiered)
+    """Whether it has a remote tier; where nobody could read that, it may have one."""
+    return partition.may_be_tiered
 
 
 def _disk_called_offline(partition: PartitionEvidence, cluster: ClusterState) -> bool:
@@ -217,24 +218,39 @@ KNOWN_BUGS = (
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A known bug that a plan may meet, and the topics with partitions without a leader that may meet it."""
+    """A known bug that a plan may meet, and the topics with partitions without a leader that may meet it.
+
+    `unread`: those of them of which nobody could read whether they are tiered, where only tiered topics meet it.
+    """
 
     bug: KnownBug
     topics: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        bug, others = self.bug, len(self.topics) - _NAMED
-        named = f"{', '.join(self.topics[:_NAMED])}{f' and {others:,} more' if others > 0 else ''}"
-        where = f"Kafka {bug.releases}; topic{'s' * (len(self.topics) > 1)} {named}"
-        return f"{bug.issue} ({where}): {bug.happens} {bug.costs} {bug.to_do}"
+        bug = self.bug
+        where = f"Kafka {bug.releases}; topic{'s' * (len(self.topics) > 1)} {_listed(self.topics)}"
+        doubt = f" Whether {_listed(self.unread)} is tiered could not be read." if self.unread else ""
+        return f"{bug.issue} ({where}): {bug.happens} {bug.costs}{doubt} {bug.to_do}"
+
+
+def _listed(topics: Sequence[str]) -> str:
+    others = len(topics) - _NAMED
+    return f"{', '.join(topics[:_NAMED])}{f' and {others:,} more' if others > 0 else ''}"
 
 
 def met(cluster: ClusterState, seen: Sequence[PartitionEvidence]) -> Iterator[Met]:
     """What may be met by these partitions, the gravest first; one that has a leader meets nothing."""
     offline = [partition for partition in seen if partition.leader is None]
     for bug in _present(cluster):
-        if topics := {partition.id.topic for partition in offline if bug.concerns(partition, cluster)}:
-            yield Met(bug, tuple(sorted(topics)))
+        concerned = [partition for partition in offline if bug.concerns(partition, cluster)]
+        if topics := {partition.id.topic for partition in concerned}:
+            unread = {partition.id.topic for partition in concerned if _is_unread(bug, partition)}
+            yield Met(bug, tuple(sorted(topics)), tuple(sorted(unread)))
+
+
+def _is_unread(bug: KnownBug, partition: PartitionEvidence) -> bool:
+    return bug.concerns is _tiered and not partition.tiered
 
 
 def known_bugs(evidence: Evidence, *answers: Answer) -> tuple[str, ...]:
@@ -272,13 +288,21 @@ def asking(
                 unsafe.setdefault(place, []).append(bug)
     if not unsafe:
         return tuple(decisions)
-    return tuple(_asking(decision, unsafe.get(place, ())) for place, decision in enumerate(decisions))
+    return tuple(
+        _asking(decision, partition, unsafe.get(place, ()))
+        for place, (decision, partition) in enumerate(zip(decisions, seen, strict=True))
+    )
 
 
-def _asking(decision: Decision, unsafe: Sequence[KnownBug]) -> Decision:
+def _asking(decision: Decision, partition: PartitionEvidence, unsafe: Sequence[KnownBug]) -> Decision:
     if not unsafe or decision.verdict is not Verdict.ELECT or decision.needs_approval:
         return decision
-    why = (f"{bug.issue} can make any election delete records: a person has to approve it" for bug in unsafe)
+    why = (
+        f"{bug.issue} can make any election delete records"
+        f"{', if the topic is tiered, which could not be read' if _is_unread(bug, partition) else ''}"
+        ": a person has to approve it"
+        for bug in unsafe
+    )
     return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, *why))
 
 

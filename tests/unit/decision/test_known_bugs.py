@@ -142,6 +142,21 @@ def test_nobody_elects_a_leader_of_a_tiered_topic_unasked_where_it_may_delete_wh
     assert not fixed.needs_approval
 
 
+def test_a_topic_whose_configs_nobody_could_read_may_be_a_tiered_one_and_a_person_is_asked_about_it() -> None:
+    unread = Reason("TopicAuthorizationFailed", "DescribeConfigs of secret is not allowed")
+    secret = partition(COPIES, id=TopicPartition("secret", 0), configs_problem=unread)
+
+    (decision,) = planned(seen(secret, elr=False)).decisions
+    (told,) = known_bugs(seen(secret, TIERED, elr=False), Answer.ASK)
+
+    assert (decision.verdict, decision.needs_approval) == (Verdict.ELECT, True)
+    assert "if the topic is tiered, which could not be read: a person has to approve it" in decision.warnings[-1]
+    assert "; topics secret, tiered)" in told
+    assert "Whether secret is tiered could not be read." in told
+    (fixed,) = planned(seen(secret, elr=False, release="4.4")).decisions
+    assert not fixed.needs_approval
+
+
 def test_what_only_local_logs_prove_lossless_is_not_elected_unasked_on_any_release() -> None:
     known = history(step(1, 2, 3), step(1, 2), step(1), intact=[2, 3])
 
