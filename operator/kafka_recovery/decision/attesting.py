@@ -20,11 +20,15 @@ from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 
+ANSWERS = "AttestedBrokerAnswers"
+"""Why an attestation never counts again: its broker gave a sign of life."""
+
 
 def attested(evidence: Evidence, given: Iterable[Attestation]) -> Evidence:
-    """The same look with what a person attested; each that does not count in it says why."""
+    """The same look with what a person attested; each that does not count in it says why. What is void stays void."""
+    at = evidence.cluster.observed_at
     held = tuple(
-        replace(each, void=_out_of_time(each, evidence.cluster.observed_at) or _sign_of_life(each.broker, evidence))
+        replace(each, void=each.void or _out_of_time(each, at) or _sign_of_life(each.broker, evidence))
         for each in given
     )
     return replace(evidence, cluster=replace(evidence.cluster, attestations=held)) if held else evidence
@@ -72,8 +76,8 @@ def hosting(evidence: Evidence) -> frozenset[BrokerId]:
     return frozenset(broker for partition in evidence.partitions for broker in partition.assignment)
 
 
-def no_longer(planned: PartitionEvidence, before: Sequence[Attestation], fresh: Evidence) -> Reason | None:
-    """Why a plan does not hold for a partition any more: what was attested of one of its brokers does not count now.
+def no_longer(planned: PartitionEvidence, before: Sequence[Attestation], fresh: Evidence) -> Attestation | None:
+    """What was attested of a broker of this partition and does not count now, so that its plan does not hold any more.
 
     `before`: those that counted when the plan was made; `fresh` holds them again. A start that the controllers' history
     shows since then is an answer as well, though the broker may be silent again.
@@ -83,10 +87,11 @@ def no_longer(planned: PartitionEvidence, before: Sequence[Attestation], fresh: 
     for each in before:
         if each.broker not in planned.assignment:
             continue
-        if void := now[each.broker].void:
-            return void
+        if now[each.broker].void:
+            return now[each.broker]
         if seen and _last_start(each.broker, seen) > _last_start(each.broker, planned):
-            return _answers(each.broker, "was started after the plan was made, as the controllers saw")
+            started = _answers(each.broker, "was started after the plan was made, as the controllers saw")
+            return replace(each, void=started)
     return None
 
 
@@ -148,7 +153,7 @@ def _says_so_itself(broker: BrokerId, evidence: Evidence) -> bool:
 
 def _answers(broker: BrokerId, how: str) -> Reason:
     return Reason(
-        "AttestedBrokerAnswers",
+        ANSWERS,
         f"broker {broker} {how}, though its disk was attested lost. If its own disk is there after all, take back what "
         "was attested, and plan again. If only one of its log directories is lost, plan for the partitions in that one "
         f"alone. If broker {broker} was started on an empty or replaced disk, stop it: Kafka can elect it where it is "

@@ -65,6 +65,7 @@ class LastLook:
         fresh = attested(fresh, attestations)
         self._fresh = fresh
         self._attestations = attestations
+        self._started: list[Attestation] = []
         self._designated = designated
         self._partitions = {partition.id: partition for partition in fresh.partitions}
         around = index_of(fresh.cluster, policy, broker_objection)
@@ -85,8 +86,15 @@ class LastLook:
                 return reason
         if self._fresh.cluster.designated_elections != planned.by_request:
             return _another_driver(decision, planned)
-        void = no_longer(planned.partition, self._attestations, self._fresh)
-        return void or _judged(decision, planned, partition, self._around, self._obstacle)
+        if lapsed := no_longer(planned.partition, self._attestations, self._fresh):
+            self._started.append(lapsed)
+            return lapsed.void
+        return _judged(decision, planned, partition, self._around, self._obstacle)
+
+    @property
+    def attestations(self) -> tuple[Attestation, ...]:
+        """As this look shows them, and as what was held to it does: those that do not count say why."""
+        return (*self._fresh.cluster.attestations, *self._started)
 
 
 def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:

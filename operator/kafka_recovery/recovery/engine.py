@@ -42,6 +42,7 @@ from kafka_recovery.recovery.ports import (
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import LeftBehind, Session
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
 from kafka_recovery.recovery.timing import Timing
 
@@ -64,7 +65,8 @@ class Engine:
     """One cluster's recovery. The same engine serves the command line, the operator and the simulator.
 
     `policy`: one for good, or whoever knows what its owners want now; that is read again before every wave. `apart`:
-    how a decision is worked out, which takes a second for very many partitions.
+    how a decision is worked out, which takes a second for very many partitions. `signs`: what earlier looks found of
+    attestations, where a run has several engines.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Engine:
         effort: Effort | None = None,
         stages: Stages | None = None,
         apart: Apart | None = None,
+        signs: SignsOfLife | None = None,
     ) -> None:
         self._supervision = Unsupervised(policy) if isinstance(policy, Policy) else policy
         self._effort = effort or Effort()
@@ -95,6 +98,7 @@ class Engine:
             observer or Silent(),
             timing or Timing(),
             self._permission,
+            signs or SignsOfLife(),
         )
         self._began = self._ports.clock.monotonic()
         self._stopped = False
@@ -108,7 +112,7 @@ class Engine:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
         now = await self._permission()
-        evidence = attested(evidence, now.attestations or ())
+        evidence = self._held_against(evidence, now)
         return await self._apart(partial(decide, evidence, now.policy, designated=designated or {}))
 
     async def recover(
@@ -231,7 +235,7 @@ class Engine:
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         now = await self._permission()
-        evidence = attested(evidence, now.attestations or ())
+        evidence = self._held_against(evidence, now)
         began = self._ports.clock.monotonic()
         kept_off = session.left_behind.reasons(partition.id for partition in evidence.partitions)
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, kept_off=kept_off)
@@ -244,6 +248,12 @@ class Engine:
             plan = _without_rules(plan, now.halt)
         self._ports.observer.decided(plan, self._ports.clock.monotonic() - began)
         return plan
+
+    def _held_against(self, evidence: Evidence, now: Permission) -> Evidence:
+        """The look with what people attest."""
+        evidence = attested(evidence, now.attestations or ())
+        self._ports.signs.saw(evidence.cluster.attestations)
+        return evidence
 
     def _worth_trying(
         self, plan: Plan, again: Mapping[TopicPartition, Reason], session: Session
@@ -305,7 +315,8 @@ class Engine:
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""
         now = await self._supervision.permission()
-        return replace(now, halt=self._over() or now.halt, leaving=self._stopped)
+        said = None if now.attestations is None else self._ports.signs.applied(now.attestations)
+        return replace(now, halt=self._over() or now.halt, leaving=self._stopped, attestations=said)
 
     def _over(self) -> Reason | None:
         if self._stopped:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Permission
 from kafka_recovery.recovery.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
 class EnginePorts:
-    """Built once, by the engine. `permission` reads at each call what the owners of the run allow."""
+    """Built once, by the engine. `permission` reads at each call what the owners of the run allow.
+
+    `signs`: what a look finds of attestations is kept there.
+    """
 
     cluster: Cluster
     election: Election
@@ -23,3 +27,4 @@ class EnginePorts:
     observer: Observer
     timing: Timing
     permission: Callable[[], Awaitable[Permission]]
+    signs: SignsOfLife

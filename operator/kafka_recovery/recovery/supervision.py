@@ -31,7 +31,8 @@ class Permission:
     """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run.
 
     `leaving`: the call of the engine was told to stop, so it waits for nothing that it has not begun itself.
-    `attestations`: what people attest at that moment; None: nobody is asked, and what a plan holds is not taken back.
+    `attestations`: what people attest at that moment, void what an earlier look found to be; None: nobody is asked, and
+    what a plan holds is not taken back.
     """
 
     policy: Policy
@@ -92,10 +93,12 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
 
 
 def withdrawn(plan: Plan, decisions: Iterable[Decision], now: Permission) -> dict[TopicPartition, Reason]:
-    """Those that stand on what a person attested and has taken back since; a new plan is made without it."""
+    """Those that stand on what a person attested and has taken back since, or what is void; another plan is made."""
     gone = {each.broker: each for each in taken_back(plan.evidence.cluster, now.attestations)}
+    void = {replace(each, void=None): each.void for each in now.attestations or ()}
     hosting = ((each.id, gone.keys() & set(each.assignment)) for each in decisions) if gone else ()
-    return {id: _withdrawn(gone[min(brokers)]) for id, brokers in hosting if brokers}
+    found = ((id, gone[min(brokers)]) for id, brokers in hosting if brokers)
+    return {id: void.get(each) or _withdrawn(each) for id, each in found}
 
 
 def _withdrawn(gone: Attestation) -> Reason:

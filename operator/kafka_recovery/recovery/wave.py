@@ -249,6 +249,7 @@ class WaveSteps:
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
             last = LastLook(fresh, under, designated=designated, attestations=standing(self.plan.evidence.cluster))
             reasons = {r.id: last.difference(r.decision, self.planned[r.id]) for r in runs}
+            self.ports.signs.saw(last.attestations)
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed
 

@@ -27,6 +27,7 @@ from kafka_recovery.kube.watching.watcher import WatchView
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.our_objects import KEY, PROD, OurObjects, policy_in_force
@@ -82,7 +83,13 @@ class SmallCluster(OpenCluster):
         return self.found
 
     def engine(
-        self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer, stages: Stages
+        self,
+        journal: Journal,
+        approvals: Approvals,
+        supervision: Supervision,
+        observer: Observer,
+        stages: Stages,
+        signs: SignsOfLife,
     ) -> Engine:
         assert self.world
         kafka, clock = self.world.kafka, self.world.clock
@@ -92,6 +99,7 @@ class SmallCluster(OpenCluster):
             observer=observer,
             timing=COARSE,
             stages=stages,
+            signs=signs,
         )
 
 

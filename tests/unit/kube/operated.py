@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Self, cast
 
 import pytest
@@ -24,6 +24,7 @@ from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval
 from kafka_recovery.kube.resources.objects import Objects
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
@@ -83,8 +84,12 @@ class Operated:
         progress = Progress(lambda: self._noted(progress), self._electing, Metrics(), "kafka/prod")
         progress.tried = self.in_vain.append
         approvals: KubeApprovals
+        signs = SignsOfLife()
         supervision = self.supervision(
-            lambda: journal.begun, progress.any_failed, lambda: approvals.refused or journal.never_shown
+            lambda: journal.begun,
+            progress.any_failed,
+            lambda: approvals.refused or journal.never_shown,
+            signs=signs,
         )
         approvals = KubeApprovals(
             objects,
@@ -96,13 +101,18 @@ class Operated:
             self._checked,
             attesting=self._attesting_checked,
             answered=self._answered,
+            signs=signs,
             clock=world.clock,
         )
 
         def engine() -> Engine:
             kafka = world.kafka
             return Engine(
-                kafka, kafka, journal, approvals, supervision, clock=world.clock, observer=progress, timing=COARSE
+                *(kafka, kafka, journal, approvals, supervision),
+                clock=world.clock,
+                observer=progress,
+                timing=COARSE,
+                signs=signs,
             )
 
         return RecoveryRun(
@@ -120,7 +130,13 @@ class Operated:
         )
 
     def supervision(
-        self, begun: object = None, failed: object = None, refused: object = None, *, named: Reason | None = None
+        self,
+        begun: object = None,
+        failed: object = None,
+        refused: object = None,
+        *,
+        named: Reason | None = None,
+        signs: SignsOfLife | None = None,
     ) -> KubeSupervision:
         """What owners say now."""
         return KubeSupervision(
@@ -134,6 +150,7 @@ class Operated:
             failed=failed if callable(failed) else lambda: False,
             named=named,
             refused=refused if callable(refused) else lambda: None,
+            signs=signs,
         )
 
     def _noted(self, progress: Progress) -> None:
@@ -146,7 +163,7 @@ class Operated:
     async def _checked(self, approval: Meta) -> Reason | None:
         return self.unchecked
 
-    async def _attesting_checked(self, at: datetime) -> Reason | None:
+    async def _attesting_checked(self) -> Reason | None:
         return self.unchecked_attestations
 
     async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:

@@ -77,6 +77,18 @@ async def test_a_broker_that_answers_by_the_last_look_sends_its_partitions_back_
     assert world.kept_its_promises()
 
 
+async def test_a_broker_that_answered_once_and_fell_silent_is_not_taken_for_one_without_a_disk(world: World) -> None:
+    """It answers the last look alone: when the next plan is made its disk has failed again."""
+    world.before("gather", lambda: repair(world), nth=2)
+    world.after("gather", lambda: fail_again(world), nth=2)
+
+    report = await recover(world)
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "LogDirOffline")
+    assert world.leader() is None
+    assert world.kept_its_promises()
+
+
 async def test_a_plan_that_is_executed_is_given_up_for_it(world: World) -> None:
     made = await plan(world)
     repair(world)
@@ -89,6 +101,10 @@ async def test_a_plan_that_is_executed_is_given_up_for_it(world: World) -> None:
 
 def repair(world: World) -> None:
     world.kafka.nodes[4].disk_failed = False
+
+
+def fail_again(world: World) -> None:
+    world.kafka.nodes[4].disk_failed = True
 
 
 def expire(world: World) -> None:

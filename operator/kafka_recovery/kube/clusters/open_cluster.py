@@ -33,6 +33,7 @@ from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 from kafka_recovery.recovery.timing import Timing
 
@@ -199,7 +200,13 @@ class OpenCluster:
         return tuple(sorted(covered))
 
     def engine(
-        self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer, stages: Stages
+        self,
+        journal: Journal,
+        approvals: Approvals,
+        supervision: Supervision,
+        observer: Observer,
+        stages: Stages,
+        signs: SignsOfLife,
     ) -> Engine:
         """The engine for one recovery in this cluster."""
         return Engine(
@@ -212,6 +219,7 @@ class OpenCluster:
             timing=self.timing,
             stages=stages,
             apart=asyncio.to_thread,
+            signs=signs,
         )
 
     def undoer(self, journal: Journal) -> Engine:

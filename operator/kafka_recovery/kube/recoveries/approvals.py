@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import decide
@@ -31,6 +31,7 @@ from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ports import Clock, Cluster
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Permission
 
 _LOG = logging.getLogger(__name__)
@@ -110,8 +111,8 @@ class KubeApprovals:
     `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
     also those that another one's no comes before, and when the recovery has ended (`close`).
     `admission`: why an approval can't be trusted (the admission policy is not installed, or was not when it was
-    written); then no lossy plan is executed. `attesting`: why nobody can trust who attested what, if that was then;
-    then no plan is executed that stands on it.
+    written); then no lossy plan is executed. `attesting`: why nobody can trust who attested what in this recovery; then
+    no plan is executed that stands on it. `signs`: what looks find of attestations is kept there.
     `history`: why nothing can be proven at this moment; None: it can. A plan that was made without looks again then.
     """
 
@@ -122,11 +123,12 @@ class KubeApprovals:
     supervision: KubeSupervision
     progress: Progress
     admission: Callable[[Meta], Awaitable[Reason | None]]
-    attesting: Callable[[datetime], Awaitable[Reason | None]]
+    attesting: Callable[[], Awaitable[Reason | None]]
     answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
     history: Callable[[], Reason | None] = lambda: NO_CONTROLLERS
+    signs: SignsOfLife = field(default_factory=SignsOfLife)
     clock: Clock = field(default_factory=SystemClock)
     refused: Reason | None = None
     void: Reason | None = None
@@ -315,7 +317,7 @@ class KubeApprovals:
         caution = self.supervision.caution
         if caution and caution.code == OBSERVE_ONLY:
             return caution
-        if plan.attested_at and (unchecked := await self.attesting(plan.attested_at)):
+        if plan.attested and (unchecked := await self.attesting()):
             return unchecked
         return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
 
@@ -328,6 +330,7 @@ class KubeApprovals:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
         done = self._done(plan, evidence)
         before = as_before(attested(evidence, allowed.attestations or ()), plan, done)
+        self.signs.saw(before.cluster.attestations)
         now = await asyncio.to_thread(
             decide, before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked
         )

@@ -26,11 +26,13 @@ from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.recoveries.void_attestations import kept_void
 from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.execution import Stages
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 
 SHOWN_EVERY = timedelta(milliseconds=200)
 SHOWN_EACH = timedelta(microseconds=100)
@@ -78,6 +80,8 @@ class Assembly:
         progress = Progress(lambda: self.soon(key, pause), electing, self.metrics, cluster.label)
         progress.tried = tried
         progress.history = PlanHistory.of(recovery.status)
+        signs = SignsOfLife(kept_void(recovery.status), progress.changed)
+        progress.void = lambda: signs.void
         supervision = KubeSupervision(
             self.objects,
             key,
@@ -89,6 +93,7 @@ class Assembly:
             failed=progress.any_failed,
             named=who_named(recovery),
             refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
+            signs=signs,
         )
         admission = Admission(self.api)
         approvals = KubeApprovals(
@@ -99,11 +104,12 @@ class Assembly:
             supervision,
             progress,
             admission,
-            attesting=admission.of_attestation,
+            attesting=lambda: admission.of_attestations(recovery.meta.created_at),
             answered=self.told.answer,
             designated=recovery.designated,
             ranked=leaders,
             history=lambda: cluster.history.problem,
+            signs=signs,
         )
 
         ranked = RankedLeaders(self.api, recovery, scope, leaders, progress)
@@ -126,7 +132,7 @@ class Assembly:
         supervision.caution = _only_observed(recovery.status)
         approval = recovery.status.get("approval")
         return RecoveryRun(
-            engine=lambda: cluster.engine(journal, approvals, supervision, progress, Stages(hold=hold)),
+            engine=lambda: cluster.engine(journal, approvals, supervision, progress, Stages(hold=hold), signs),
             journal=journal,
             approvals=approvals,
             supervision=supervision,

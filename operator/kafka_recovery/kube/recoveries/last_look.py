@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from kafka_recovery.decision.attesting import given
+from kafka_recovery.decision.attesting import ANSWERS
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -15,6 +15,9 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.recoveries.progress import evidence_lasts
 from kafka_recovery.recovery.ports import Clock
 from kafka_recovery.recovery.supervision import Permission
+
+_Said = tuple[tuple[Attestation, bool], ...]
+"""What people attest, and of each whether it never counts again."""
 
 
 class Look:
@@ -27,7 +30,7 @@ class Look:
     def __init__(self, plan: Plan, clock: Clock) -> None:
         """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
         self._lasts = evidence_lasts(plan)
-        self._by = plan.policy, given(plan.evidence.cluster)
+        self._by = plan.policy, _said(plan.evidence.cluster.attestations)
         self.without_history = plan.evidence.cluster.history_problem is not None
         looked_at = plan.evidence.cluster.observed_at
         age = clock.now() - looked_at
@@ -52,8 +55,12 @@ class Look:
         self.expires_at = clock.now() + 2 * self._lasts
 
 
-def _by(now: Permission) -> tuple[Policy, tuple[Attestation, ...]]:
-    return now.policy, now.attestations or ()
+def _by(now: Permission) -> tuple[Policy, _Said]:
+    return now.policy, _said(now.attestations or ())
+
+
+def _said(attestations: Iterable[Attestation]) -> _Said:
+    return tuple((replace(each, void=None), bool(each.void and each.void.code == ANSWERS)) for each in attestations)
 
 
 def as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,6 +29,7 @@ from kafka_recovery.kube.recoveries.status import (
     RankedBy,
     plan_now,
 )
+from kafka_recovery.recovery.signs_of_life import Said
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class Progress:
     tried: Callable[[bool], None] = lambda in_vain: None
     end: End | None = None
     history: PlanHistory = field(default_factory=PlanHistory)
+    void: Callable[[], Mapping[Said, Reason]] = dict
+    """Asked what was attested and never counts again."""
     news: list[Reason] = field(default_factory=list)
     """What an event should say though the conditions may have gone on already."""
     awaiting_since: datetime | None = None
@@ -93,6 +96,7 @@ class Progress:
             tuple(self._begun.values()),
             ranked=self.ranked,
             history=self.history.told(self.plan_shown.digest if self.plan_shown else None),
+            void=self.void(),
         )
 
     def _decided_by(self) -> ApprovedBy | None:

@@ -25,8 +25,10 @@ from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 from kafka_recovery.kube.recoveries.hold_back import HOLD_BACK, let_go_of
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
+from kafka_recovery.kube.recoveries.void_attestations import VOID_ATTESTATIONS, void_as_said
 from kafka_recovery.kube.resources.kinds import FROM_INCIDENT
 from kafka_recovery.kube.watching.outages import Outage, left_offline
+from kafka_recovery.recovery.signs_of_life import Said
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
@@ -68,7 +70,7 @@ class PlanNow:
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
     broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
     while a person is asked. `because`: why one is asked about elections that the policy asks nobody about.
-    `attested_at`: when the first was made of the attestations that count in it; None: none does.
+    `attested`: whether an attestation counts in it.
     """
 
     digest: str
@@ -84,7 +86,7 @@ class PlanNow:
     summary: str = ""
     waiting: str = ""
     because: str = ""
-    attested_at: datetime | None = None
+    attested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class Known:
     ranked: RankedBy | None = None
     history: Sequence[PlanTold] = ()
     """Its plans, the newest first."""
+    void: Mapping[Said, Reason] = field(default_factory=dict)
+    """What was attested and never counts again."""
 
     @property
     def electing(self) -> tuple[PlanNow, ...]:
@@ -180,7 +184,7 @@ def plan_now(plan: Plan, digest: str) -> PlanNow:
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
         summary=" ".join(in_brief(plan, found)),
-        attested_at=min((each.at for each in attesting.standing(plan.evidence.cluster)), default=None),
+        attested=bool(attesting.standing(plan.evidence.cluster)),
     )
 
 
@@ -220,6 +224,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
     if known.history:
         status["plans"] = [told.as_said() for told in known.history]
+    if known.void:
+        status[VOID_ATTESTATIONS] = void_as_said(known.void)
     if known.ranked:
         status["ranking"] = asdict(known.ranked)
     if known.approval:

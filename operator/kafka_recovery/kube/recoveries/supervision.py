@@ -16,6 +16,7 @@ from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority, Permission
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class ClusterState(Protocol):
 class KubeSupervision:
     """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds.
 
-    `named`: who named leaders, if anybody did: that wants an approver.
+    `named`: who named leaders, if anybody did: that wants an approver. `signs`: what looks found of attestations.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class KubeSupervision:
         failed: Callable[[], bool],
         named: Reason | None,
         refused: Callable[[], Reason | None] = lambda: None,
+        signs: SignsOfLife | None = None,
     ) -> None:
         self._objects = objects
         self._key = key
@@ -73,6 +75,7 @@ class KubeSupervision:
         self._failed = failed
         self._named = named
         self._refused = refused
+        self._signs = signs or SignsOfLife()
         self._last = Policy(())
         self._attested: tuple[Attestation, ...] = ()
         self._again: Callable[[], Permission] | None = None
@@ -116,7 +119,7 @@ class KubeSupervision:
         return halted
 
     def _halted(self, halt: Reason) -> Permission:
-        return Permission(self._last, halt=halt, attestations=self._attested)
+        return Permission(self._last, halt=halt, attestations=self._signs.applied(self._attested))
 
     async def _read(self) -> Permission:
         """All of it is asked for at once: an election waits for half a dozen of these."""
@@ -137,7 +140,8 @@ class KubeSupervision:
 
     def _judged(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Permission:
         halt = self._refused() or self._halt(house, recovery, cluster)
-        return Permission(self._last, self._authority(house, cluster), halt, attestations=recovery.attestations)
+        attested = self._signs.applied(recovery.attestations)
+        return Permission(self._last, self._authority(house, cluster), halt, attestations=attested)
 
     async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
         """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""

@@ -48,16 +48,21 @@ class Admission:
             return None
         return Reason("PredatesAdmissionPolicy", f"it was written before {RECORDS_POLICY} was in force as it is now")
 
-    async def of_attestation(self, at: datetime) -> Reason | None:
-        """Why nobody can trust in whose name a PartitionRecovery attests something since then, if so."""
+    async def of_attestations(self, made: datetime) -> Reason | None:
+        """Why nobody can trust in whose name a PartitionRecovery that was made then attests something, if so.
+
+        When an entry was written only its author says; that it was checked is sure where the whole object is younger
+        than the policy.
+        """
         since = await self._in_force_since(ATTESTATIONS_POLICY)
         if isinstance(since, str):
             message = f"nobody checks who attests, so no plan that stands on an attestation is executed: {since}"
             return Reason("AdmissionPolicyMissing", message)
-        if at > since + _IN_FORCE_AFTER:
+        if made > since + _IN_FORCE_AFTER:
             return None
-        said = f"a lost disk was attested before {ATTESTATIONS_POLICY} was in force as it is now"
-        return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: attest it again")
+        said = f"this PartitionRecovery was made before {ATTESTATIONS_POLICY} was in force as it is now"
+        mend = "so perhaps nobody checked who attests in it: abort it, make another one, and attest there"
+        return Reason("PredatesAdmissionPolicy", f"{said}, {mend}")
 
     async def of_pods(self) -> str | None:
         """Why Pods that a recovery holds back are created all the same, if they are."""

@@ -27,6 +27,7 @@ from kafka_recovery.kube.watching.watcher import WatchView
 from kafka_recovery.recovery import engine as recovery_engine
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.ports import Silent
+from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Unsupervised
 from unit.cluster.play import Play, offline, request
 from unit.kube.clusters.damage import copy_a_record_of_nobody
@@ -184,7 +185,7 @@ async def test_while_leaders_of_very_many_partitions_are_chosen_the_loop_serves_
     monkeypatch.setattr(OpenCluster, "measured", world.kafka)
     owners = Unsupervised(AUTO)
 
-    made = await cluster.engine(Mock(), Mock(), owners, Silent(), Stages()).plan(ALL_OFFLINE)
+    made = await cluster.engine(Mock(), Mock(), owners, Silent(), Stages(), SignsOfLife()).plan(ALL_OFFLINE)
 
     assert made.elections.keys() == {ORDERS}
     assert chosen_in

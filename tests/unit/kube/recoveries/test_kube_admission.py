@@ -167,26 +167,27 @@ async def test_the_policy_of_approvals_is_none_of_journals(api: OurObjects) -> N
 
 
 @pytest.mark.parametrize(
-    ("at", "against"),
+    ("made", "against"),
     [
         ("2026-11-21T12:00:03Z", None),
         ("2026-11-21T12:00:02Z", "PredatesAdmissionPolicy"),
         ("2026-11-21T11:00:00Z", "PredatesAdmissionPolicy"),
     ],
 )
-async def test_an_attestation_is_trusted_from_then_on_that_its_own_policy_is_there(
-    at: str, against: str | None
+async def test_what_a_recovery_attests_is_trusted_if_all_of_it_is_younger_than_that_policy(
+    made: str, against: str | None
 ) -> None:
+    """When an entry was written only its author says, and may say what is yet to come."""
     api = OurObjects()
     policy_in_force(api, ATTESTATIONS_POLICY, INSTALLED)
 
-    why = await Admission(cast(Any, api)).of_attestation(datetime.fromisoformat(at))
+    why = await Admission(cast(Any, api)).of_attestations(datetime.fromisoformat(made))
 
     assert (why.code if why else None) == against
 
 
 async def test_that_of_approvals_is_none_for_attestations(api: OurObjects) -> None:
-    why = await Admission(cast(Any, api)).of_attestation(datetime.fromisoformat("2026-11-21T12:01:00Z"))
+    why = await Admission(cast(Any, api)).of_attestations(datetime.fromisoformat("2026-11-21T12:01:00Z"))
 
     assert why
     assert why.code == "AdmissionPolicyMissing"

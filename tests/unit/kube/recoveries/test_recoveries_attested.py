@@ -17,6 +17,7 @@ from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import RECOVERIES
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
+from unit.kube.office import Office
 from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import World
@@ -40,7 +41,12 @@ def moment(at: datetime) -> str:
 
 def lost(operated: Operated, broker: int = 4, **changed: Any) -> dict[str, Any]:
     """What Ann says of a broker's disk."""
-    now = operated.world.clock.now()
+    return lost_by(operated.world, broker, **changed)
+
+
+def lost_by(world: World, broker: int = 4, **changed: Any) -> dict[str, Any]:
+    """The same."""
+    now = world.clock.now()
     said = {"broker": broker, "witness": "disk-lost", "by": "ann", "reason": "INC-7: the volume was deleted"}
     return said | {"at": moment(now - timedelta(minutes=1)), "expires": moment(now + timedelta(hours=1))} | changed
 
@@ -189,6 +195,10 @@ def answers(operated: Operated) -> None:
     operated.world.clock.advance(timedelta(minutes=2))  # the last look is too old by then
 
 
+def disk_of_four(operated: Operated, *, failed: bool) -> None:
+    operated.world.kafka.nodes[4].disk_failed = failed
+
+
 def over(operated: Operated) -> None:
     operated.world.clock.advance(timedelta(hours=2))
 
@@ -229,6 +239,47 @@ async def test_what_does_not_count_is_said_in_the_status_with_its_reason(by_hand
     assert "VOID: ann attested at" in shown["summary"]
     assert "broker 4 answered for its copy of orders-0" in shown["summary"]
     await going.killed()
+
+
+@taking_no_time
+async def test_it_counts_no_more_once_its_broker_has_fallen_silent_again(by_hand: Operated) -> None:
+    """The look at the plan that waits finds it void. What is attested after that is another thing."""
+    attest(by_hand, lost(by_hand))
+    going = await asked(by_hand)
+    by_hand.world.before("gather", lambda: disk_of_four(by_hand, failed=False))
+    by_hand.world.after("gather", lambda: disk_of_four(by_hand, failed=True))
+    by_hand.world.clock.advance(timedelta(minutes=2))  # the last look is too old by then
+
+    await going.until(Phase.STUCK)
+    await asyncio.sleep(60)
+
+    assert going.run.progress.reason.code == "LogDirOffline"
+    attest(by_hand, lost(by_hand, at=moment(by_hand.world.clock.now())), going=going)
+    await going.until(Phase.AWAITING_APPROVAL)
+    await going.killed()
+
+
+async def test_what_was_void_stands_in_the_status_and_is_void_in_the_next_process(office: Office) -> None:
+    four = office.world.kafka.nodes[4]
+    office.world.offline({3: 15, 2: 27, 4: 20})
+    said = lost_by(office.world)
+    office.api.change(RECOVERIES, NAME, attestations=[said])
+    office.world.after("gather", lambda: setattr(four, "disk_failed", True))
+    office.house = House(Authority.APPROVE)
+    office.takes_up()
+    await asyncio.sleep(5)
+
+    (void,) = office.status()["voidAttestations"]
+    assert void | {"message": ""} == {"broker": 4, "by": "ann", "at": said["at"], "message": ""}
+    assert "broker 4 answered for its copy of orders-0" in void["message"]
+    await office.all.stop()
+    again = Office(office.world, office.api)
+    again.house = House(Authority.APPROVE)
+    again.takes_up()
+    await asyncio.sleep(60)
+    assert again.reason() == "LogDirOffline"
+    assert again.status()["voidAttestations"] == [void]
+    await again.all.stop()
 
 
 @taking_no_time
