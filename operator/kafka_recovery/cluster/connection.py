@@ -22,6 +22,7 @@ from typing import Any, Self
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from kafka_recovery.cluster.codec import decode
+from kafka_recovery.cluster.encoding import encoded
 from kafka_recovery.cluster.errors import (
     BrokerRefuses,
     BrokerUnreachable,
@@ -278,7 +279,9 @@ def _encode(request: Any, version: int, correlation_id: int, client_id: str) -> 
     message = copy.copy(request)
     message.API_VERSION = version
     message.with_header(correlation_id=correlation_id, client_id=client_id)
-    frame = bytes(message.encode(version=version, header=True, framed=True))
+    header = message.encode_header(flexible=message.flexible_version_q(version))
+    body = encoded(message, version)
+    frame = struct.pack(">i", len(header) + len(body)) + header + body
     return frame, ResponseClassRegistry.get_response_class(message.header)
 
 

@@ -121,6 +121,31 @@ def test_a_generated_decoder_of_another_shape_is_refused_and_not_run_unchecked(l
         _Checked().emit("    ", line)
 
 
+@pytest.mark.parametrize("line", ["_sh6 += 7", "_bio2 = _BytesIO(bytes(data[pos:]))"])
+def test_a_number_or_tagged_fields_that_are_not_replaced_are_not_read_by_the_librarys_code(line: str) -> None:
+    """Both lines are the library's own, amid others than it generates now."""
+    context = _Checked()
+    context.emit("    ", line)
+
+    with pytest.raises(NotImplementedError, match="not known here"):
+        context.source()
+
+
+def test_tagged_fields_that_nobody_knows_are_kept_by_their_numbers() -> None:
+    data = elect(2)[:-1] + b"\3" + b"\x64\1a" + b"\x65\x80\1" + b"b" * 128 + b"\xe5\1\1c"
+
+    found = decode(ElectLeadersRequest, 2, memoryview(data))
+
+    assert found.unknown_tags == {"_100": b"a", "_101": b"b" * 128, "_229": b"c"}
+
+
+def test_an_array_of_integers_ends_within_the_message() -> None:
+    topic = struct.pack(">h", 6) + b"orders" + struct.pack(">i3i", 4, 1, 2, 3)
+
+    with pytest.raises(Unreadable):
+        decode(ElectLeadersRequest, 0, memoryview(struct.pack(">i", 1) + topic + struct.pack(">h", 1)))
+
+
 def test_what_follows_a_message_may_be_let_pass() -> None:
     data = memoryview(elect(2) + b"more")
 
