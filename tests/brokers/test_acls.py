@@ -306,7 +306,7 @@ def explained(guarded: RealKafka, command: Command, tmp_path: Path, at_controlle
     looks = guarded.client_properties(Credentials(Mechanism.SCRAM, "looks", PASSWORD))
     brokers = ("--bootstrap-server", guarded.bootstrap_for(Mechanism.SCRAM), "--command-config", str(looks))
     login = ("--controller-config", str(guarded.client_properties(at_controllers)))
-    where = (*brokers, "--bootstrap-controller", guarded.guarded_controller_address, *login)
+    where = (*brokers, "--bootstrap-controller", guarded.guarded_controller_address(Mechanism.SCRAM), *login)
     done = command(TOOL, "explain", "orders-0", *where)
     assert_no_secret(done, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -337,4 +337,4 @@ def test_a_wrong_password_at_the_controllers_is_told_and_keeps_nobody_from_looki
     told = explained(guarded, command, tmp_path, Credentials(Mechanism.SCRAM, "at-controllers", "not the password"))
 
     assert "Loss: Unknown" in told
-    assert guarded.guarded_controller_address in told, told
+    assert guarded.guarded_controller_address(Mechanism.SCRAM) in told, told

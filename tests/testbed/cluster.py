@@ -138,10 +138,9 @@ class RealKafka:
         """By the controllers' numbers."""
         return self._nodes.layout.controller_addresses
 
-    @property
-    def guarded_controller_address(self) -> str:
-        """Where the controller asks for SCRAM users; only a cluster with security has that."""
-        return self._nodes.layout.guarded_controller_address
+    def guarded_controller_address(self, mechanism: Mechanism) -> str:
+        """Where the controller asks for SCRAM users, or for certificates; only a cluster with security has that."""
+        return self._nodes.layout.guarded_controller_address(mechanism)
 
     def proxy(self, broker: int) -> Proxy:
         """What stands between clients and a `proxied` broker; the other brokers pass it by."""

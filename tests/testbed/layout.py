@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import javaproperties
@@ -15,8 +15,8 @@ from testbed.security import Mechanism, Stronghold
 
 CONTROLLER = 100
 """The first controller; where there are several, the others have the numbers after it."""
-GUARDED = Mechanism.SCRAM.value
-"""The controller's listener that asks who is there."""
+GUARDED = (Mechanism.SCRAM.value, Mechanism.MTLS.value)
+"""The controller's listeners that ask who is there."""
 # Replication and the testbed's own questions go here, so that a fault put before PLAINTEXT blinds clients only.
 INTERNAL = "INTERNAL"
 # For clients; its advertised port may be a proxy's.
@@ -93,8 +93,8 @@ class Layout:
     security: Stronghold | None
     host: str = HOST
     detour: Detour | None = None
-    guarded_controller_port: int | None = None
-    """Where the controller asks who is there, in a cluster with security."""
+    guarded_controller_ports: Mapping[str, int] = field(default_factory=dict)
+    """By listener, where the controller asks who is there, in a cluster with security."""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -104,9 +104,8 @@ class Layout:
     def controller_addresses(self) -> dict[int, str]:
         return {number: f"{self.host}:{port}" for number, port in self.controller_ports.items()}
 
-    @property
-    def guarded_controller_address(self) -> str:
-        return f"{self.host}:{self.guarded_controller_port}"
+    def guarded_controller_address(self, mechanism: Mechanism) -> str:
+        return f"{self.host}:{self.guarded_controller_ports[mechanism.value]}"
 
     def controller_properties(self, number: int, data: Path) -> dict[str, str]:
         own = {
@@ -121,10 +120,11 @@ class Layout:
                 "advertised.listeners": f"{direct},{DETOUR}://{HOST}:{self.detour.advertised}",
                 "controller.listener.names": f"CONTROLLER,{DETOUR}",
             }
-        if self.guarded_controller_port is not None:
+        if guarded := self.guarded_controller_ports:
+            places = ",".join(f"{name}://{self.host}:{port}" for name, port in guarded.items())
             own |= {
-                "listeners": f"{own['listeners']},{GUARDED}://{self.guarded_controller_address}",
-                "controller.listener.names": f"CONTROLLER,{GUARDED}",
+                "listeners": f"{own['listeners']},{places}",
+                "controller.listener.names": ",".join(("CONTROLLER", *guarded)),
             }
         return self._common(data) | own | dict(self.properties)
 

@@ -15,6 +15,7 @@ from testbed.guard import Guard
 from testbed.java import HEAP, Java
 from testbed.layout import (
     CONTROLLER,
+    GUARDED,
     INTERNAL,
     PLAINTEXT,
     Detour,
@@ -140,7 +141,7 @@ class Nodes:
             security=self.stronghold,
             host=self._wish.host,
             detour=self._detour(ports, stack),
-            guarded_controller_port=ports.take() if self._wish.security else None,
+            guarded_controller_ports={name: ports.take() for name in GUARDED} if self._wish.security else {},
         )
 
     def _detour(self, ports: Ports, stack: ExitStack) -> Detour | None:

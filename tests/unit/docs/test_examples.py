@@ -12,6 +12,7 @@ import yaml
 
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.formats.policy_file import load_policy
+from kafka_recovery.kube.clusters.strimzi_controllers import PORT
 from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.resources.kinds import (
     CLUSTERS,
@@ -167,7 +168,7 @@ def test_examples_name_the_version_that_this_is() -> None:
 
 def test_strimzi_s_user_has_the_rights_that_the_page_lists() -> None:
     """No more, and all that a principal needs which may elect."""
-    (user,) = found("KafkaUser", "strimzi/")
+    (user,) = (each for each in found("KafkaUser", "strimzi/") if each["metadata"]["name"] == "kafka-recovery")
     granted = {
         (acl["resource"]["type"], word) for acl in user["spec"]["authorization"]["acls"] for word in acl["operations"]
     }
@@ -180,3 +181,16 @@ def test_strimzi_s_user_has_the_rights_that_the_page_lists() -> None:
     assert granted == {(kind, word) for kind, rest in listed for word in re.findall(r"--operation (\w+)", rest)}
     component = EXAMPLES / "components" / "strimzi" / "kustomization.yaml"
     assert f"user: {user['metadata']['name']}" in component.read_text()
+
+
+def test_who_reads_strimzi_s_controllers_has_no_other_right_and_its_port_is_opened_to_the_operator_alone() -> None:
+    (user,) = (each for each in found("KafkaUser", "strimzi/") if "controllers" in each["metadata"]["name"])
+    (policy,) = found("NetworkPolicy", "strimzi/")
+    (rule,) = policy["spec"]["ingress"]
+    (peer,) = rule["from"]
+
+    assert user["spec"]["authentication"] == {"type": "tls-external"}
+    assert user["spec"]["authorization"]["acls"] == [{"resource": {"type": "cluster"}, "operations": ["ClusterAction"]}]
+    assert policy["spec"]["podSelector"]["matchLabels"]["strimzi.io/controller-role"] == "true"
+    assert rule["ports"] == [{"protocol": "TCP", "port": PORT}]
+    assert peer["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "kafka-recovery-operator"}}

@@ -168,6 +168,7 @@ GOOD = [
     *_strimzi(
         "controllers", {**_CONTROLLERS, "tls": {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "own"}}}
     ),
+    *_strimzi("controllers", {}, {"tls": {"certSecretRef": {"name": "own"}}}),
     *_strimzi("strimziRef", {"name": "prod"}, {"name": "a.b-c", "listener": "tls", "user": "kafka-recovery"}),
     *_strimzi("strimziRef.name", "n" * 63),
     *_strimzi("strimziRef.listener", "9", "l" * 11),
@@ -254,7 +255,9 @@ BAD = [
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "a\nb", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s"}}),
-    *_clusters("controllers", {}, {"bootstrapServers": []}, {"bootstrapServers": ["c-0"]}, {"tls": {}}),
+    *_clusters("controllers", {"bootstrapServers": []}, {"bootstrapServers": ["c-0"]}),
+    *_clusters("controllers", {}, {"tls": {}}, says="controllers needs bootstrapServers: only with strimziRef"),
+    *_strimzi("controllers", {"sasl": _SASL}, says="controllers.sasl goes with controllers.bootstrapServers only"),
     *_clusters("controllers", {**_CONTROLLERS, "sasl": {**_SASL, "mechanism": "OAUTHBEARER"}}),
     *_clusters("strimziRef", {"name": "prod"}, says="give either bootstrapServers or strimziRef"),
     *_strimzi("strimziRef", GONE, says="give either bootstrapServers or strimziRef"),

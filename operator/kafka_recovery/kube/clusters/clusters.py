@@ -20,11 +20,10 @@ from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
-from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
-from kafka_recovery.kube.clusters.strimzi import StrimziPending, others, way_in
+from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -273,7 +272,7 @@ class Clusters:
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
-        history = HistoryFollower(kafka, lambda: self._history_changed(key))
+        history = follower(spec, kafka, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.pods = broker_pods(self.api, spec)

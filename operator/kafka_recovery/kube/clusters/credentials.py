@@ -61,7 +61,8 @@ async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
     """
     reader = _Reader(api, cluster.meta.namespace)
     security = await reader.security(cluster.tls, cluster.sasl, "spec")
-    controllers = await _controllers(reader, cluster.controllers) if cluster.controllers else None
+    named = cluster.controllers
+    controllers = await _controllers(reader, named) if isinstance(named, ControllersSpec) else named
     return Credentials(cluster.bootstrap_servers, security, reader.fingerprint(cluster), controllers)
 
 

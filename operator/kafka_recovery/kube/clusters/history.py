@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.errors import ClusterError, MetadataLogUnavailable
 from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.reason import Reason
 
@@ -31,12 +31,14 @@ class MetadataLogReader(Protocol):
 class HistoryFollower:
     """Reads what was committed every `pause`, once it is started. `problem`: why no history is known; None: it is.
 
-    `changed` is told of each other problem, and of the end of one.
+    `changed` is told of each other problem, and of the end of one. `advice`: what may keep controllers from answering
+    here, and what to do; it follows what each of them did.
     """
 
     kafka: MetadataLogReader
     changed: Callable[[], None]
     pause: timedelta = timedelta(seconds=5)
+    advice: str = ""
     problem: Reason | None = NO_CONTROLLERS
     _task: asyncio.Task[None] | None = None
 
@@ -53,11 +55,16 @@ class HistoryFollower:
 
     async def _follow(self) -> None:
         while True:
-            problem = await self._read()
+            problem = self._advised(await self._read())
             if problem != self.problem:
                 self.problem = problem
                 self.changed()
             await asyncio.sleep(self.pause.total_seconds())
+
+    def _advised(self, problem: Reason | None) -> Reason | None:
+        if problem is None or problem.code != MetadataLogUnavailable.code or not self.advice:
+            return problem
+        return Reason(problem.code, f"{problem.message}. {self.advice}")
 
     async def _read(self) -> Reason | None:
         try:

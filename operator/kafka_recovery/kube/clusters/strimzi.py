@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters import strimzi_controllers as controllers
 from kafka_recovery.kube.clusters import strimzi_objects as objects
 from kafka_recovery.kube.clusters.credentials import Credentials, SecretMissing, credentials
+from kafka_recovery.kube.clusters.history import HistoryFollower, MetadataLogReader
 from kafka_recovery.kube.clusters.strimzi_objects import (
     BROKER_LABEL,
     CLUSTER_LABEL,
@@ -21,10 +23,17 @@ from kafka_recovery.kube.clusters.strimzi_objects import (
     StrimziProblem,
 )
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
-from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
+from kafka_recovery.kube.resources.kinds import ControllersSpec, StrimziRef, WatchedCluster
 from kafka_recovery.kube.watching.waits import STRIMZI_UNKNOWN, Others, Waits
 
-__all__ = ["Strimzi", "StrimziPending", "StrimziProblem", "others", "way_in"]
+__all__ = [
+    "Strimzi",
+    "StrimziPending",
+    "StrimziProblem",
+    "follower",
+    "others",
+    "way_in",
+]
 
 GROUP = "kafka.strimzi.io"
 
@@ -43,6 +52,14 @@ async def way_in(api: Api, cluster: WatchedCluster) -> Credentials:
     if cluster.strimzi:
         cluster = await Strimzi(api, cluster.meta.namespace, cluster.strimzi).way_in(cluster)
     return await credentials(api, cluster)
+
+
+def follower(cluster: WatchedCluster, kafka: MetadataLogReader, changed: Callable[[], None]) -> HistoryFollower:
+    """Who follows its metadata log, once started; what a person has to do for that differs where Strimzi runs it."""
+    if cluster.strimzi is None:
+        return HistoryFollower(kafka, changed)
+    name = cluster.strimzi.name
+    return HistoryFollower(kafka, changed, advice=controllers.advice(name), problem=controllers.unasked(name))
 
 
 def others(api: Api, cluster: WatchedCluster) -> Others | None:
@@ -70,8 +87,32 @@ class Strimzi:
             raise _forbidden(error) from error
         found = objects.way_in(kafka, self.ref, cluster)
         if self.ref.user:
-            objects.check_owner(await self._secret(self.ref.user), self.ref)
+            objects.check_owner(await self._secret(self.ref.user, USER_WHERE), self.ref)
+        wanted = cluster.controllers
+        if isinstance(wanted, ControllersSpec) and not wanted.addresses:
+            found = replace(found, controllers=await self._controllers(wanted, version))
         return found
+
+    async def _controllers(self, wanted: ControllersSpec, version: str) -> ControllersSpec | Reason:
+        """Where the controllers are. What keeps them from being known keeps nobody from recovering the cluster.
+
+        Raises ApiError for what is over by itself: the log that was read so far must not be given up for it.
+        """
+        secret = controllers.ca_secret(self.ref.name)
+        try:
+            pools = await self._all(self._path("kafkanodepools", version), f"{CLUSTER_LABEL}={self.ref.name}")
+            named = wanted.tls is not None and wanted.tls.ca is not None
+            ca = {} if named else (await self._secret(secret, "spec.controllers.tls.caSecretRef")).get("data") or {}
+            return controllers.found(wanted, pools, ca, self.ref.name, self.namespace)
+        except (SecretMissing, StrimziProblem) as problem:
+            return problem.reason
+        except InvalidDocument as wrong:
+            return Reason("StrimziRefInvalid", str(wrong))
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            right = f"manifests/rbac/optional/strimzi.yaml, and the verb get on Secret {secret}"
+            return Reason("Forbidden", f"the controllers can't be found: {error.message}; it takes {right}")
 
     async def at_work(self) -> Waits:
         """See the port."""
@@ -106,11 +147,11 @@ class Strimzi:
         message = f"of {GROUP} the API server has {', '.join(map(str, served))}; this version reads"
         raise StrimziProblem("StrimziMissing", f"{message} {' and '.join(SPOKEN)}")
 
-    async def _secret(self, name: str) -> Object:
+    async def _secret(self, name: str, where: str) -> Object:
         try:
             return await self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
         except NotFound:
-            raise SecretMissing(name, None, USER_WHERE) from None
+            raise SecretMissing(name, None, where) from None
 
     def _path(self, plural: str, version: str) -> str:
         return f"/apis/{GROUP}/{version}/namespaces/{self.namespace}/{plural}"

@@ -7,7 +7,7 @@ The API server has checked them against their schema; what is no part of the mod
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -136,6 +136,7 @@ class _Nodes(_Part):
 
 
 class _Pool(_Part):
+    metadata: _Metadata
     spec: _Roles = _Roles()
     status: _Nodes = _Nodes()
 
@@ -255,7 +256,7 @@ def at_work(pods: Iterable[object], pools: Iterable[object], rebalances: Iterabl
         for broker, pod in known.items()
         if (what := _restarting(pod, now))
     }
-    for node in _brokers(pools):
+    for _, node in nodes_with("broker", pools):
         if node not in known:
             restarting[node] = _rolls(f"broker {node} has no Pod at the moment")
     moving = [
@@ -294,11 +295,12 @@ def _broker(pod: _Pod) -> BrokerId | None:
     return BrokerId(int(number[1])) if number and pod.metadata.labels.get(BROKER_LABEL) == "true" else None
 
 
-def _brokers(pools: Iterable[object]) -> Iterable[BrokerId]:
+def nodes_with(role: str, pools: Iterable[object]) -> Iterator[tuple[str, BrokerId]]:
+    """The nodes with this role of these KafkaNodePools, each with its pool's name. Raises InvalidDocument."""
     for each in pools:
         pool = _read(_Pool, each, "KafkaNodePool")
-        if "broker" in pool.spec.roles:
-            yield from map(BrokerId, pool.status.node_ids or ())
+        if role in pool.spec.roles:
+            yield from ((pool.metadata.name, BrokerId(node)) for node in pool.status.node_ids or ())
 
 
 def _read(model: type[Model], obj: object, name: str) -> Model:

@@ -134,7 +134,7 @@ class SaslFields(Fields):
 class ControllersFields(Fields):
     """The controllers' own listeners, and how to get in there."""
 
-    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)]
+    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)] = ABSENT
     tls: TlsFields | None = None
     sasl: SaslFields | None = None
 
@@ -177,6 +177,11 @@ class ClusterSpec(Fields):
             raise wrong("give either bootstrapServers or strimziRef")
         if self.strimzi_ref and (self.tls or self.sasl):
             raise wrong("tls and sasl go with bootstrapServers only: with strimziRef they are Strimzi's")
+        if self.controllers and not self.controllers.bootstrap_servers:
+            if not self.strimzi_ref:
+                raise wrong("controllers needs bootstrapServers: only with strimziRef they are found")
+            if self.controllers.sasl:
+                raise wrong("controllers.sasl goes with controllers.bootstrapServers only: Strimzi's have no SASL")
         return self
 
 

@@ -23,6 +23,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.formats.fields import Model, Problem, checked, written
 from kafka_recovery.formats.policy_file import policy_of
@@ -139,7 +140,10 @@ class SaslSpec:
 
 @dataclass(frozen=True, slots=True)
 class ControllersSpec:
-    """The controllers' own listeners, all of them, where the metadata log is read. `tls` None: plain text."""
+    """The controllers' own listeners, all of them, where the metadata log is read. `tls` None: plain text.
+
+    Without addresses they are Strimzi's, who says where they are and which CA they have.
+    """
 
     addresses: tuple[Address, ...]
     tls: TlsSpec | None = None
@@ -169,7 +173,7 @@ class WatchedCluster:
     """A Kafka cluster, how to get in, and how far the operator may go there. `tls` None: plain text.
 
     `strimzi`: what stands here instead of addresses, `tls` and `sasl`; those are then read from Strimzi's objects.
-    `controllers` None: no election is proven to lose nothing.
+    `controllers` None: no election is proven to lose nothing; a Reason: why Strimzi's objects don't lead to them.
     """
 
     meta: Meta
@@ -183,7 +187,7 @@ class WatchedCluster:
     history: History = field(default_factory=History)
     strimzi: StrimziRef | None = None
     kip_1275: Kip1275 = field(default_factory=Kip1275)
-    controllers: ControllersSpec | None = None
+    controllers: ControllersSpec | Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +362,7 @@ def _addresses(servers: Sequence[str]) -> tuple[Address, ...]:
 
 def _controllers(fields: ControllersFields) -> ControllersSpec:
     return ControllersSpec(
-        _addresses(fields.bootstrap_servers),
+        _addresses(fields.bootstrap_servers or ()),
         tls=_tls(fields.tls) if fields.tls else None,
         sasl=_sasl(fields.sasl) if fields.sasl else None,
     )

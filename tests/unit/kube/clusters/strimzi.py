@@ -54,17 +54,21 @@ def in_trouble(obj: Object) -> Object:
     return obj | {"status": kept | {"conditions": [failed]}}
 
 
+def secret(name: str, **data: str) -> Object:
+    """A Secret with these texts."""
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "data": encoded}
+
+
 def user_secret(name: str = "kafka-recovery", cluster: str = "prod", **data: str) -> Object:
     """What the User Operator keeps for a KafkaUser."""
-    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
     labels = {
         "app.kubernetes.io/instance": name,
         "app.kubernetes.io/managed-by": "strimzi-user-operator",
         "strimzi.io/cluster": cluster,
         "strimzi.io/kind": "KafkaUser",
     }
-    metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": encoded}
+    return secret(name, **data) | {"metadata": {"name": name, "labels": labels}}
 
 
 def pool(*ids: int, cluster: str = "prod", name: str = "brokers", roles: Sequence[str] = ("broker",)) -> Object:
