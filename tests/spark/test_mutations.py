@@ -68,9 +68,10 @@ def mutations() -> Iterator[Mutation]:
             orders = {**order.ORDERS, name: tuple(keys)}
             merits = {each: merit(orders[each]) for each in orders}
             turned = f"{name} with {key.fact} turned round"
-            yield Mutation(
-                turned, (judgement, "MERITS", merits), (ranking, "BY_LOGS", {**order.BY_LOGS, name: tuple(keys)})
-            )
+            by_logs = {
+                each: tuple(keys) if same is name else order.BY_LOGS[each] for each, same in order.UNPROVEN.items()
+            }
+            yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "BY_LOGS", by_logs))
 
 
 MUTATIONS = {each.name: each for each in mutations()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -9,13 +10,14 @@ from kafka_recovery.decision.checks import MERITS, clean_return, partition_objec
 from kafka_recovery.decision.cluster_index import ClusterIndex
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
-from kafka_recovery.decision.order import BY_COST
+from kafka_recovery.decision.order import BY_COST, UNPROVEN
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
 from kafka_recovery.domain.policy import Rule
+from kafka_recovery.domain.quickly import filled_quickly
 from kafka_recovery.domain.reason import Reason, Rejection
 
 OBSERVED_ONLY = Rule("")
@@ -30,6 +32,14 @@ class Ranking(NamedTuple):
     rejections: tuple[Rejection, ...]
     best: Replica | None
 
+
+_Brokers = tuple[BrokerId, ...]
+_ranking: Callable[[tuple[_Brokers, _Brokers, tuple[Rejection, ...], Replica | None]], Ranking] = filled_quickly(
+    Ranking
+)
+
+_Passed = tuple[tuple[float, ...], Replica, ReplicaLog]
+"""A replica that passed every guard, and its log: what it is worth stands first. In the order of the assignment."""
 
 NOBODY = Ranking((), (), (), None)
 _ELECT = Verdict.ELECT  # once: to look up a member of an Enum takes as long as to call a function
@@ -49,6 +59,10 @@ class Standing(NamedTuple):
     candidates: tuple[BrokerId, ...] = ()
     log_end: Offset | None = None
     loss: Loss | None = None
+
+
+_Elected = tuple[PartitionEvidence, Rule, Verdict, None, Ranking, _Brokers, Offset, Loss | None]
+_standing: Callable[[_Elected], Standing] = filled_quickly(Standing)
 
 
 def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | None, waited: timedelta) -> Standing:
@@ -75,47 +89,43 @@ def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | 
     if best is None or best.log is None:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
     loss = None if partition.history is not None else classify(partition, best, index.cluster)
-    return Standing(partition, rule, _ELECT, None, ranking, ranking.equals, best.log.end, loss)
+    return _standing((partition, rule, _ELECT, None, ranking, ranking.equals, best.log.end, loss))
 
 
 def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
-    passed: list[Replica] = []
+    worth = MERITS[UNPROVEN[rule.candidate_order]]
+    passed: list[_Passed] = []
     rejections: tuple[Rejection, ...] = ()
     rejected = index.rejected
-    for replica in partition.replicas:
+    for position, replica in enumerate(partition.replicas):
         if failed := rejected[replica.broker]:
             rejections += failed  # the same tuple for all partitions, as long as it is the only one
         elif reason := replica_objection(replica, partition, rule):
             rejections += (Rejection(replica.broker, reason),)
-        elif replica.log is not None:
-            passed.append(replica)
+        elif (log := replica.log) is not None:
+            passed.append((worth(log, position, NOT_PROVEN), replica, log))
     if not passed:
-        return Ranking((), (), rejections, None)
-    if len(passed) > 1:
-        passed = _best_first(passed, partition, rule, index)
-    best_first = tuple([replica.broker for replica in passed])
-    best, equals = passed[0], 1
-    while equals < len(passed) and _equal(best, passed[equals]):
-        equals += 1
-    return Ranking(best_first, best_first[:equals], rejections, best)
-
-
-def _equal(one: Replica, other: Replica) -> bool:
-    return one.log is not None and other.log is not None and equal(one.log, other.log)
-
-
-def _best_first(passed: list[Replica], partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> list[Replica]:
-    """These measured replicas, which stand in assignment order, by what the rule's order says each is worth."""
-    worth = MERITS[rule.candidate_order]
+        return _ranking(((), (), rejections, None))
     by_cost = partition.history is not None and rule.candidate_order in BY_COST
-    ranked: list[tuple[tuple[float, ...], Replica]] = []
-    for position, replica in enumerate(passed):
-        if (log := replica.log) is not None:
-            cost = cost_of(partition, replica, index.cluster) if by_cost else NOT_PROVEN
-            ranked.append((worth(log, position, cost), replica))
-    ranked.sort(reverse=True)  # no two are worth the same: the position differs
-    return [replica for _, replica in ranked]
+    if by_cost and len(passed) > 1:
+        passed = _proven(passed, partition, rule, index)
+    passed.sort(reverse=True)  # no two are worth the same: the position differs
+    _, best, log = passed[0]
+    equals = 1
+    while equals < len(passed) and equal(log, passed[equals][2]):
+        equals += 1
+    best_first = tuple([replica.broker for _, replica, _ in passed])
+    return _ranking((best_first, best_first[:equals], rejections, best))
+
+
+def _proven(passed: Sequence[_Passed], partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> list[_Passed]:
+    """These again, but what is proven of each counts as well: dearer to find out, so only where it may decide."""
+    worth, cluster = MERITS[rule.candidate_order], index.cluster
+    return [
+        (worth(log, position, cost_of(partition, replica, cluster)), replica, log)
+        for position, (_, replica, log) in enumerate(passed)
+    ]
 
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:

@@ -284,7 +284,8 @@ def asking(
     unsafe: dict[int, list[KnownBug]] = {}
     for bug in _present(cluster):
         if bug.answer is Answer.ASK:
-            for place in (place for place, partition in enumerate(seen) if bug.concerns(partition, cluster)):
+            concerns = bug.concerns
+            for place in [place for place, partition in enumerate(seen) if concerns(partition, cluster)]:
                 unsafe.setdefault(place, []).append(bug)
     if not unsafe:
         return tuple(decisions)

@@ -7,7 +7,7 @@ docs/explanation/guarantees.md.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -58,9 +58,9 @@ def _of_local_logs(partition: PartitionEvidence, leader: Replica, cluster: Clust
         proven = _proven(partition, leader, history, cluster)
         proven = replace(proven, at_least=at_least, lacks=visible, unmeasured=silent)
         return _consistent(_capped(proven, history), partition)
-    silences = tuple([_silence(replica) for replica in partition.replicas if replica.log is None])
+    copies = tuple([_silence(each) if each.log is None else each.broker for each in partition.replicas])
     untold = cluster.history_problem
-    unproven = _unproven(partition.assignment, silences, HISTORY if untold is None else f"{HISTORY}: {untold.message}")
+    unproven = _unproven(copies, HISTORY if untold is None else f"{HISTORY}: {untold.message}")
     if not visible and not at_least:
         return unproven
     return _loss(_UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
@@ -87,22 +87,17 @@ def severity(loss: Loss) -> tuple[int, int]:
 
 def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:
     """What the elections among these decisions may take from each broker, by id."""
-    partitions: Counter[BrokerId] = Counter()
-    records: Counter[BrokerId] = Counter()
-    unmeasured: Counter[tuple[BrokerId, ...]] = Counter()
-    for decision in decisions:
-        loss = decision.loss
-        if loss is None or decision.verdict is not _ELECT:
-            continue
-        unmeasured[loss.unmeasured] += 1
+    elected = [each.loss for each in decisions if each.loss is not None and each.verdict is _ELECT]
+    records: defaultdict[BrokerId, list[int]] = defaultdict(list)
+    for loss in elected:
         for lack in loss.lacks:
-            partitions[lack.broker] += 1
-            records[lack.broker] += lack.records
-    silent: Counter[BrokerId] = Counter()
-    for brokers, count in unmeasured.items():
-        silent.update(dict.fromkeys(brokers, count))
-    for broker in sorted(partitions | silent):
-        yield BrokerLoss(broker, partitions[broker], records[broker], silent[broker])
+            records[lack.broker].append(lack.records)
+    unmeasured: Counter[BrokerId] = Counter()
+    for brokers, count in Counter([loss.unmeasured for loss in elected]).items():
+        unmeasured.update(dict.fromkeys(brokers, count))
+    for broker in sorted(records.keys() | unmeasured.keys()):
+        lacked = records[broker]
+        yield BrokerLoss(broker, len(lacked), sum(lacked), unmeasured[broker])
 
 
 def takes_more(now: Loss, planned: Loss) -> bool:
@@ -141,12 +136,12 @@ def _silence(replica: Replica) -> Silence:
 
 
 @lru_cache(maxsize=32_768)  # many partitions share one Loss: 100 brokers make 10,000 pairs
-def _unproven(assignment: tuple[BrokerId, ...], silent: tuple[Silence, ...], history: str) -> Loss:
+def _unproven(copies: tuple[BrokerId | Silence, ...], history: str) -> Loss:
     """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
-    unmeasured = tuple([broker for broker, _ in silent])
-    measured = [_intactness(broker) for broker in assignment if broker not in unmeasured]
+    silent = [copy for copy in copies if isinstance(copy, tuple)]
+    measured = [_intactness(copy) for copy in copies if not isinstance(copy, tuple)]
     missing = (history, *measured, *map(_missing_log, silent))
-    return Loss(LossClass.UNKNOWN, missing=missing, unmeasured=unmeasured)
+    return Loss(LossClass.UNKNOWN, missing=missing, unmeasured=tuple([broker for broker, _ in silent]))
 
 
 @lru_cache(maxsize=4096)

@@ -72,3 +72,8 @@ BY_LOGS: Mapping[CandidateOrder, tuple[Key, ...]] = {
 
 BY_COST = frozenset(order for order, keys in ORDERS.items() if keys != BY_LOGS[order])
 """The orders that see what each candidate is proven to cost."""
+
+UNPROVEN: Mapping[CandidateOrder, CandidateOrder] = {
+    order: next((each for each, asked in ORDERS.items() if asked == keys), order) for order, keys in BY_LOGS.items()
+}
+"""The order that each comes to where nothing is proven of any candidate."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import repeat
 from operator import attrgetter
 
 from kafka_recovery.decision.attesting import asking_about, attested_lost
@@ -72,7 +73,7 @@ def _planned(
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
-    standings = [judge(seen, around, obstacle, _waited(seen, waited)) for seen in evidence.partitions]
+    standings = [judge(seen, around, obstacle, so_long) for seen, so_long in _waits(evidence, waited)]
     if designated or ranked:
         standings = [_designate(standing, designated, ranked) for standing in standings]
     known = Lineups(around)
@@ -93,8 +94,12 @@ def _planned(
     return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))
 
 
-def _waited(seen: PartitionEvidence, waited: Waited) -> timedelta:
-    return waited.get(seen.id, timedelta(0)) if isinstance(waited, Mapping) else waited
+def _waits(evidence: Evidence, waited: Waited) -> Iterator[tuple[PartitionEvidence, timedelta]]:
+    """Each partition, and how long it was waited for."""
+    seen = evidence.partitions
+    if isinstance(waited, Mapping):
+        return ((each, waited.get(each.id, timedelta(0))) for each in seen)
+    return zip(seen, repeat(waited), strict=False)
 
 
 def _asking_for_attested(
@@ -109,11 +114,11 @@ def _asking_for_attested(
         return decisions
     around = index_of(replace(evidence.cluster, attestations=()), policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
-    places = [place for place, seen in enumerate(evidence.partitions) if not lost.isdisjoint(seen.assignment)]
     asked = list(decisions)
-    for place in places:
-        seen = evidence.partitions[place]
-        if judge(seen, around, obstacle, _waited(seen, waited)).verdict is not Verdict.ELECT:
+    for place, (seen, so_long) in enumerate(_waits(evidence, waited)):
+        if lost.isdisjoint(seen.assignment):
+            continue
+        if judge(seen, around, obstacle, so_long).verdict is not Verdict.ELECT:
             asked[place] = asking_about(asked[place], lost)
     return tuple(asked)
 
@@ -202,11 +207,11 @@ Tier = list[int]
 
 def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
     """Who is to be elected, most urgent first; the least urgent ones that exceed the limit on one plan are refused."""
-    tiers: dict[Urgency, Tier] = {}
+    tiers: defaultdict[Urgency, Tier] = defaultdict(list)
     elect = Verdict.ELECT
     for place, standing in enumerate(standings):
         if standing.verdict is elect:
-            tiers.setdefault(urgency(standing.partition, standing.rule), []).append(place)
+            tiers[urgency(standing.partition, standing.rule)].append(place)
     ordered = [tiers[urgency] for urgency in sorted(tiers)]
     wanted = sum(map(len, ordered))
     room = limit
@@ -236,11 +241,16 @@ def _dealt(
     tier: Tier, standings: Sequence[Standing], lineups: Sequence[Lineup], loads: Loads
 ) -> Iterator[tuple[int, BrokerId]]:
     """Split one tier's partitions among their equal candidates."""
-    candidates = [standings[place].candidates for place in tier]
-    ties: dict[Brokers, TieSet] = {brokers: tuple(sorted(brokers)) for brokers in set(candidates)}
-    tie_sets = [ties[brokers] for brokers in candidates]
-    first = [lineups[place].anyway for place in tier]
-    return zip(tier, share(tie_sets, first, level(Counter(tie_sets), loads)), strict=True)
+    alike: defaultdict[Brokers, list[int]] = defaultdict(list)
+    for place in tier:
+        alike[standings[place].candidates].append(place)
+    tied: defaultdict[TieSet, list[int]] = defaultdict(list)
+    for candidates, places in alike.items():
+        tied[tuple(sorted(candidates))] += places
+    quotas = level({ties: len(places) for ties, places in tied.items()}, loads)
+    for ties, places in tied.items():
+        places.sort()
+        yield from zip(places, share([lineups[place].anyway for place in places], quotas[ties]), strict=True)
 
 
 def _decisions(

@@ -8,7 +8,7 @@ whom the present order elects where that fits. Only equal logs compete here: saf
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, MutableMapping, Sequence, Set
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -158,21 +158,18 @@ def deal(quota: Mapping[BrokerId, int]) -> list[BrokerId]:
     return [brokers[i] for i in sorted(range(len(brokers)), key=places.__getitem__)]
 
 
-def share(
-    tie_sets: Sequence[TieSet], anyway: Sequence[BrokerId | None], quotas: Mapping[TieSet, Mapping[BrokerId, int]]
-) -> list[BrokerId]:
-    """Each partition's leader, exactly as the quotas say: as many as can be get the one that is elected `anyway`.
+def share(anyway: Iterable[BrokerId | None], quota: Mapping[BrokerId, int]) -> list[BrokerId]:
+    """The leader of each partition of a tie set, as its quota says: as many as can be get who is elected `anyway`.
 
-    Partitions are told by their tie sets. An order that need not be altered saves two requests.
+    An order that need not be altered saves two requests.
     """
-    left = {ties: dict(quota) for ties, quota in quotas.items()}
+    rest = dict(quota)
     leaders: list[BrokerId | None] = []
-    for ties, first in zip(tie_sets, anyway, strict=True):
-        rest = left[ties]
+    for first in anyway:
         if first is not None and rest.get(first, 0) > 0:
             rest[first] -= 1
             leaders.append(first)
         else:
             leaders.append(None)
-    turns = {ties: iter(deal({broker: n for broker, n in rest.items() if n})) for ties, rest in left.items()}
-    return [next(turns[ties]) if leader is None else leader for ties, leader in zip(tie_sets, leaders, strict=True)]
+    turns = iter(deal({broker: left for broker, left in rest.items() if left}))
+    return [next(turns) if leader is None else leader for leader in leaders]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -48,8 +49,8 @@ def waves(by_urgency: Iterable[Work], sizes: Sequence[int]) -> tuple[tuple[Topic
 
 def interleaved(work: Work) -> Iterator[TopicPartition]:
     """Partitions in an order whose every stretch is spread over the leaders as the whole is."""
-    queues: dict[BrokerId, list[TopicPartition]] = {}
+    queues: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for partition, leader in work:
-        queues.setdefault(leader, []).append(partition)
+        queues[leader].append(partition)
     turns = {leader: iter(queue) for leader, queue in queues.items()}
     return (next(turns[leader]) for leader in deal({leader: len(queue) for leader, queue in queues.items()}))

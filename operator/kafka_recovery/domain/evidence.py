@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import attrgetter
 from typing import NamedTuple
 
 from kafka_recovery.domain.attestation import Attestation
@@ -66,8 +65,10 @@ class ReplicaLog:
         epochs, end = self.epochs, self.end
         if epochs is None:
             return None
-        if epochs and epochs[-1].start < end:  # usual: only a fresh leader has an entry without records
-            return epochs[-1].epoch
+        if epochs:
+            epoch, start = epochs[-1]
+            if start < end:  # usual: only a fresh leader has an entry without records
+                return epoch
         for epoch, start in reversed(epochs):
             if start < end:
                 return epoch
@@ -111,9 +112,6 @@ class WitnessedEnd:
     end: Offset
 
 
-_BROKER = attrgetter("broker")
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionEvidence:
     """One partition as the controller's metadata shows it, and each of its replicas as its own broker does.
@@ -145,7 +143,7 @@ class PartitionEvidence:
     @property
     def assignment(self) -> tuple[BrokerId, ...]:
         """Broker ids in assignment order."""
-        return tuple(map(_BROKER, self.replicas))
+        return tuple([replica.broker for replica in self.replicas])
 
     def replica(self, broker: BrokerId | None) -> Replica | None:
         """The broker's replica, or None if it has none."""
@@ -162,7 +160,7 @@ class PartitionEvidence:
     @property
     def may_be_tiered(self) -> bool:
         """Whether it has a remote tier (KIP-405), or nobody could read whether it has one."""
-        return bool(self.tiered) or (self.tiered is None and self.configs_problem is not None)
+        return self.configs_problem is not None if self.tiered is None else self.tiered
 
     @property
     def last_known_leader(self) -> BrokerId | None:

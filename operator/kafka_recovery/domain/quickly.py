@@ -6,10 +6,12 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, make_dataclass
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+N = TypeVar("N", bound=tuple[object, ...])
 
 
 def made_quickly(kind: Callable[P, T]) -> Callable[P, T]:
@@ -34,6 +36,11 @@ def _default(of: Any) -> Any:
     if of.default is MISSING and of.default_factory is MISSING:
         return field()
     return field(default=of.default) if of.default_factory is MISSING else field(default_factory=of.default_factory)
+
+
+def filled_quickly(kind: type[N]) -> Callable[[Any], N]:
+    """What makes a NamedTuple of all its values, in order; its own constructor takes twice as long."""
+    return partial(tuple.__new__, kind)
 
 
 _YOUNG = 50_000
