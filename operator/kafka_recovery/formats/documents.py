@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
@@ -64,9 +65,44 @@ def as_data(value: object) -> Any:
     return _adapter(cast(Hashable, type(value))).dump_python(value, mode="json")
 
 
+_AT_ONCE = 200
+"""Items of a sequence that are written at once: until they are, no other thread of the process runs."""
+
+
 def canonical(value: object) -> bytes:
     """UTF-8 JSON, no white space, fields in the order in which they are declared: equal values have equal bytes."""
-    return _adapter(cast(Hashable, type(value))).dump_json(value)
+    return b"".join(_written(value, type(value)))
+
+
+def _written(value: Any, kind: Any) -> Iterator[bytes | memoryview]:
+    """Its parts. What is long is written piece by piece, so that the process' other threads go on meanwhile."""
+    if (
+        isinstance(kind, type)
+        and is_dataclass(kind)
+        and any(_is_long(getattr(value, name)) for name, _ in _fields(kind))
+    ):
+        for place, (name, field_kind) in enumerate(_fields(kind)):
+            yield b'%b"%b":' % (b"," if place else b"{", name.encode())
+            yield from _written(getattr(value, name), field_kind)
+        yield b"}"
+    elif _is_long(value) and get_args(kind)[1:] == (...,):
+        for start in range(0, len(value), _AT_ONCE):
+            yield b"," if start else b"["
+            yield memoryview(_adapter(kind).dump_json(value[start : start + _AT_ONCE]))[1:-1]
+        yield b"]"
+    else:
+        yield _adapter(kind).dump_json(value)
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) > _AT_ONCE
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The names of a dataclass' fields, and what each holds."""
+    hints = get_type_hints(kind)
+    return tuple((each.name, hints[each.name]) for each in fields(kind))
 
 
 def digest(plan: Plan) -> str:

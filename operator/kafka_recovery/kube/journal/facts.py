@@ -135,16 +135,9 @@ class Facts:
 
     async def keep(self, digest: str, name: str, raw: bytes) -> bytes | None:
         """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
-        if len(raw) > largest(name):
-            what = f"{name} of plan {digest[:12]} has {len(raw)} bytes, more than the {largest(name)} it may have"
-            raise JournalUnwritable(f"{what}: {FEWER}")
-        if _is_crowded(raw, largest(name)):
-            what = f"{name} of plan {digest[:12]} has more values than could be read again"
-            raise JournalUnwritable(f"{what}: {FEWER}")
-        packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
+        packed, sha256 = await asyncio.to_thread(_packed, raw, name, digest)
         first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
         head = self.record(digest, name)
-        sha256 = hashlib.sha256(raw).hexdigest()
         try:
             parts = [await self._keep_part(digest, name, number, chunk) for number, chunk in enumerate(others, 1)]
             whole = {"sha256": sha256} | ({"parts": parts} if parts else {})
@@ -205,10 +198,7 @@ class Facts:
                 chunks.append(_chunk(await self._api.get(self._path(part))))
             except NotFound:
                 raise InvalidDocument(damaged(part, f"it is missing, and {fact.record} is not whole")) from None
-        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.record)
-        if hashlib.sha256(raw).hexdigest() != spec.get("sha256"):
-            raise InvalidDocument(damaged(fact.record, "its content has another SHA-256 than it says"))
-        return raw
+        return await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.record, spec.get("sha256"))
 
     async def hold(self, digest: str) -> None:
         """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first.
@@ -430,7 +420,17 @@ def _chunk(record: Object) -> bytes:
         raise InvalidDocument(damaged(record["metadata"]["name"], "its content is no base64")) from None
 
 
-def _unpacked(packed: bytes, at_most: int, name: str) -> bytes:
+def _packed(raw: bytes, name: str, digest: str) -> tuple[bytes, str]:
+    """A fact's content, compressed, and its SHA-256."""
+    what = f"{name} of plan {digest[:12]} has"
+    if len(raw) > largest(name):
+        raise JournalUnwritable(f"{what} {len(raw)} bytes, more than the {largest(name)} it may have: {FEWER}")
+    if _is_crowded(raw, largest(name)):
+        raise JournalUnwritable(f"{what} more values than could be read again: {FEWER}")
+    return gzip.compress(raw, 6, mtime=0), hashlib.sha256(raw).hexdigest()
+
+
+def _unpacked(packed: bytes, at_most: int, name: str, sha256: str | None) -> bytes:
     """Nothing is decompressed beyond what a fact of its kind may hold: a record of 1 MiB may hold 1 GiB of zeros."""
     try:
         unzip = zlib.decompressobj(wbits=31)
@@ -443,6 +443,8 @@ def _unpacked(packed: bytes, at_most: int, name: str) -> bytes:
         raise InvalidDocument(damaged(name, "its content is cut off"))
     if _is_crowded(raw, at_most):
         raise InvalidDocument(damaged(name, "its content has more values than any of its kind"))
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise InvalidDocument(damaged(name, "its content has another SHA-256 than it says"))
     return raw
 
 

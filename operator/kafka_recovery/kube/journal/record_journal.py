@@ -134,7 +134,7 @@ class RecordJournal:
     async def record(self, plan: Plan) -> str:
         """Keep the plan; returns its digest. Raises PlanFinished for one that has ended."""
         raw = await asyncio.to_thread(canonical, plan)
-        digest = digest_of_canonical(raw)
+        digest = await asyncio.to_thread(digest_of_canonical, raw)
         earlier = await self._facts.keep(digest, "plan", raw)
         if earlier is not None:
             if earlier != raw:
@@ -410,7 +410,7 @@ class RecordJournal:
 
     async def _raw_plan(self, fact: Fact, wanted: str) -> tuple[str, bytes]:
         raw = await self._facts.content(fact)
-        digest = digest_of_canonical(raw)
+        digest = await asyncio.to_thread(digest_of_canonical, raw)
         if not digest.startswith(wanted):
             raise InvalidDocument(damaged(fact.record, f"it was replaced: it holds plan {digest}, not {wanted}"))
         return digest, raw
