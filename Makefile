@@ -75,9 +75,9 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
-# Four processes for two cores: half of a test's time is waiting for real sockets and processes.
+# Three processes for two cores: some tests wait for real sockets and processes; each process imports all of them.
 unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 4 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n 3 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 head-start:
 	@sleep 10

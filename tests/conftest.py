@@ -13,6 +13,7 @@ import pytest
 from _pytest.nodeid import NodeId
 from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from testbed.cluster import RealKafka
@@ -54,10 +55,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Once at the end, not five times in each process: objects that take several passes until they are gone, and then
     complain, would have to be in a cycle with another such object."""
     config.stash[gc_collect_iterations_key] = 1
+    if settings.get_current_profile_name() == "same":
+        # Else Hypothesis reads every module of the project for numbers and texts to draw: four seconds in each process
+        # of a fresh clone, and whatever is edited anywhere changes what all tests draw.
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(trylast=True)

@@ -43,6 +43,15 @@ class LoopInNoTime(VirtualLoop):
         return done
 
 
+async def awaited(so: Callable[[], object], within: float = 100) -> None:
+    """Wait (virtual seconds) until that is so. What takes minutes is looked for less often: each look is real work."""
+    pause = 0.05
+    async with asyncio.timeout(within):
+        while not so():
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.02, 0.5)
+
+
 def in_no_time(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns. Whatever it started and did not wait for is cancelled."""
     return LoopInNoTime().finish(main)

@@ -32,6 +32,7 @@ from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.our_objects import KEY, PROD, OurObjects, policy_in_force
 from unit.recovery.world import COARSE, ORDERS, World
+from unit.virtual import awaited
 
 HOUR = timedelta(hours=1)
 CUT = Reason("OperatorCutOff", "none of three brokers answers us")
@@ -209,10 +210,13 @@ class Office:
 
     async def until(self, reason: str, name: str = NAME, within: float = 100) -> Object:
         """Wait until the status says so."""
-        async with asyncio.timeout(within):
-            while self.reason(name) != reason:
-                await asyncio.sleep(0.05)
+        await awaited(lambda: self.reason(name) == reason, within)
         return self.status(name)
+
+    async def another_plan(self, than: str) -> Object:
+        """Wait until a person is asked about another plan than this digest's; returns the status that says so."""
+        await awaited(lambda: self.status().get("plan", {}).get("digest") not in (None, than))
+        return await self.until("AwaitingApproval")
 
     def status(self, name: str = NAME) -> Object:
         found: Object = self.api.recovery(name)["status"]

@@ -30,6 +30,7 @@ from unit.kube.journal.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
 from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World
+from unit.virtual import awaited
 
 FULL = House(Authority.AUTOMATIC)
 
@@ -203,9 +204,7 @@ class Going:
 
     async def until(self, phase: Phase, within: float = 1000) -> RecoveryRun:
         """Wait (virtual seconds) for a phase."""
-        async with asyncio.timeout(within):
-            while self.run.progress.phase is not phase:
-                await asyncio.sleep(0.05)
+        await awaited(lambda: self.run.progress.phase is phase, within)
         return self.run
 
     async def end(self, within: float = 1000) -> End:

@@ -10,6 +10,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.status import Phase
 from unit.kube.operated import Operated
+from unit.virtual import awaited
 
 NO_POLICY = Reason("AdmissionPolicyMissing", "nobody checks who writes approvals")
 
@@ -39,6 +40,5 @@ class Asked:
 async def asked(operated: Operated) -> Asked:
     now = await operated.supervision().permission()
     question = Asked(operated, await operated.world.plan(now.policy))
-    await asyncio.sleep(0.1)
-    assert question.approvals.progress.phase is Phase.AWAITING_APPROVAL
+    await awaited(lambda: question.approvals.progress.phase is Phase.AWAITING_APPROVAL)
     return question

@@ -26,7 +26,7 @@ from unit.kube.office import Office
 from unit.kube.our_objects import SILENT, OurObjects, inhabited, policy_in_force
 from unit.recovery.brokers import CLUSTER, Fate
 from unit.recovery.world import World, crash
-from unit.virtual import taking_no_time
+from unit.virtual import awaited, taking_no_time
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD = "prod-brokers-1"
@@ -265,9 +265,7 @@ async def test_after_a_crash_between_the_status_and_the_deletion_the_next_proces
 
     kubernetes.delete, real = never, kubernetes.delete  # type: ignore[method-assign]
     office.takes_up()
-    async with asyncio.timeout(100):
-        while not kubernetes.held():
-            await asyncio.sleep(0.05)
+    await awaited(kubernetes.held)
     await dies(office)
     kubernetes.delete = real  # type: ignore[method-assign]
     assert kubernetes.pod()
@@ -423,9 +421,7 @@ async def test_nobody_is_kept_away_by_a_recovery_that_may_elect_nobody_before_it
 
     kubernetes.refusing = no_more
     office.takes_up()
-    async with asyncio.timeout(100):
-        while not (kubernetes.held() and kubernetes.pod() is None):
-            await asyncio.sleep(0.05)
+    await awaited(lambda: kubernetes.held() and kubernetes.pod() is None)
 
     if stopped == "suspended":
         kubernetes.change(RECOVERIES, NAME, suspend=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -33,10 +32,7 @@ async def planned_anew(office: Office, end: int) -> str:
     office.world.kafka.partitions[ORDERS].ends[3] = end
     office.api.change(POLICIES, "rules", limits={"waveSizes": [end]})
     office.changed()
-    async with asyncio.timeout(100):
-        while office.status().get("plan", {}).get("digest") in (None, before):
-            await asyncio.sleep(0.05)
-    await office.until("AwaitingApproval")
+    await office.another_plan(before)
     return str(office.status()["plan"]["digest"])
 
 

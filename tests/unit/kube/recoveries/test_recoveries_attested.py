@@ -21,7 +21,7 @@ from unit.kube.office import Office
 from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import World
-from unit.virtual import taking_no_time
+from unit.virtual import awaited, taking_no_time
 
 FORGED = Reason("AdmissionPolicyMissing", "nobody checks who attests")
 
@@ -64,9 +64,7 @@ async def asked(operated: Operated) -> Going:
 
 async def another_plan(going: Going, than: str) -> Going:
     """Wait until a person is asked about another plan."""
-    async with asyncio.timeout(1000):
-        while not (shown := going.run.progress.plan_shown) or shown.digest == than:
-            await asyncio.sleep(0.05)
+    await awaited(lambda: (shown := going.run.progress.plan_shown) and shown.digest != than, within=1000)
     await going.until(Phase.AWAITING_APPROVAL)
     return going
 

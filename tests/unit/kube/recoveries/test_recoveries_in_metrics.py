@@ -121,10 +121,7 @@ async def test_what_a_second_plan_asks_about_is_counted_as_asked_about_and_not_a
     asking_office.world.kafka.partitions[ORDERS].ends[3] = 40
     asking_office.api.change(POLICIES, "rules", limits={"waveSizes": [1]})  # so that the plan is looked at again
     asking_office.changed()
-    async with asyncio.timeout(100):
-        while (status := asking_office.status()).get("plan", {}).get("digest") in (None, first):
-            await asyncio.sleep(0.05)
-    status = await asking_office.until("AwaitingApproval")
+    status = await asking_office.another_plan(first)
     asking_office.changed()
     await asyncio.sleep(70)
 
