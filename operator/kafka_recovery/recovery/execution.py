@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ from kafka_recovery.recovery.partition_run import Ending, OrderRead, PartitionRu
 from kafka_recovery.recovery.ports import Hold, PlanForAnotherCluster, Run, Stage
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
-from kafka_recovery.recovery.supervision import unapproved
+from kafka_recovery.recovery.supervision import Permission, unapproved
 from kafka_recovery.recovery.wave import WaveSteps
 
 
@@ -93,6 +93,7 @@ class Execution:
                 self.session.refuse(id, now.halted)
             self.session.postponed |= elected.keys()
             return {}
+        await self._let_go_to_ask(plan, digest, elected.values(), now)
         by = await self.ports.gate.ask(plan, digest, elected.values(), now)
         denied = {} if by else unapproved(elected.values(), now, digest)
         for id in sorted(denied):
@@ -102,6 +103,14 @@ class Execution:
         if approved:
             await self.ports.journal.approved(digest, by)
         return approved
+
+    async def _let_go_to_ask(self, plan: Plan, digest: str, elected: Collection[Decision], now: Permission) -> None:
+        """A person may take hours to answer: nobody is kept away meanwhile, unless an election may be under way."""
+        hold = self.stages.hold
+        if not (hold and hold.keeps_away and self.session.is_quiet):
+            return
+        if await self.ports.gate.denied(plan, digest, elected, now):
+            await hold.let_go()
 
     async def _roll_out(
         self,

@@ -249,8 +249,20 @@ class Hold(Protocol):
     async def hold(self, plan: Plan, partitions: Sequence[TopicPartition]) -> None:
         """Keep them away, for these elections of an approved plan. Twice is harmless.
 
-        An extra safety: what can't be had is told to people, never raised, and holds no election up for long. Whoever
-        runs the engine lets go, once no partition is in doubt.
+        An extra safety: what can't be had is told to people, never raised, and holds no election up for long.
+        """
+        ...
+
+    @property
+    def keeps_away(self) -> bool:
+        """Whether any broker is kept away, or may be."""
+        ...
+
+    async def let_go(self) -> None:
+        """Keep nobody away any more; what can't be had is tried again at the next call. Twice is harmless.
+
+        The engine lets go before it asks a person, where no election can be under way; whoever runs the engine once
+        no partition is in doubt.
         """
         ...
 

@@ -205,6 +205,14 @@ class Session:
         outcome = self._outcomes.get(partition)
         return outcome is not None and not outcome.is_settled
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no election can be under way: of what was begun nothing is in doubt, and no order is altered."""
+        if self.left_behind.at or self.left_behind.anywhere or any(map(self.is_open, self._runs)):
+            return False
+        begun = (run for runs in self._runs.values() for run in runs if run.begun)
+        return all(run.state in (State.RESTORED, State.UNTOUCHED) for run in begun)
+
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""
         outcome = self._outcomes.get(partition)

@@ -146,8 +146,7 @@ class Assembly:
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
             look_around=lambda: cluster.look_for_orphans(self.api),
             elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
-            let_go=hold.let_go,
-            keeps_away=lambda: bool(hold.named),
+            hold=hold,
         )
 
 

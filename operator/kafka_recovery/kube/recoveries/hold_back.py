@@ -97,6 +97,11 @@ class PodHold:
             seen = None
         await self._tell(holding, seen)
 
+    @property
+    def keeps_away(self) -> bool:
+        """See the port."""
+        return bool(self.named)
+
     async def let_go(self) -> None:
         """Name none any more: whoever makes these Pods may make them again. What can't be written is tried again."""
         if not self.named:
@@ -131,24 +136,29 @@ class PodHold:
             return replace(_nobody(set(brokers) - self.named.keys(), pods.message), pods=kept)
         unseen = {*brokers} - {pod.broker for pod in pods if pod.name} - self.named.keys()
         before = {**(await self._held_elsewhere(plan.cluster_id) if unseen else {}), **self.named}
+        refused = frozenset(self.named)
         chosen = choose(brokers, now.cluster, pods, before)
         if await self._record(chosen) is None:
             return Holding()  # the recovery is gone: nothing would hold them
-        left = await self._remove(self.pods, now.cluster, chosen.pods)
+        left = await self._remove(self.pods, now.cluster, chosen.pods, refused)
         stay = tuple(NotHeld(each.broker, left[each.broker]) for each in chosen.pods if each.broker in left)
         held = tuple(each for each in chosen.pods if each.broker not in left)
         return replace(chosen, pods=held, not_held=(*chosen.not_held, *stay))
 
-    async def _remove(self, pods: Pods, cluster: ClusterState, chosen: Sequence[HeldPod]) -> Mapping[BrokerId, str]:
+    async def _remove(
+        self, pods: Pods, cluster: ClusterState, chosen: Sequence[HeldPod], refused: Collection[BrokerId]
+    ) -> Mapping[BrokerId, str]:
         """Delete them, but who runs by now; returns of whom a Pod is left, and why.
 
-        The first look is seconds old: brokers were asked meanwhile.
+        The first look is seconds old: brokers were asked meanwhile. `refused`: whose Pods were refused before; that
+        none can be seen now ends no hold of theirs.
         """
         seen = await pods.look()
         if isinstance(seen, Reason):
-            return {each.broker: seen.message for each in chosen}
+            return _unseen(chosen, refused, seen)
         again = choose([each.broker for each in chosen], cluster, seen, self.named)
-        return await _Removal(self, pods, again.pods, {each.broker: each.why for each in again.not_held}).done()
+        why_left = {each.broker: each.why for each in again.not_held}
+        return await _Removal(self, pods, again.pods, refused, why_left).done()
 
     async def _held_elsewhere(self, cluster_id: str) -> Mapping[BrokerId, str]:
         """The Pods that other recoveries of this cluster keep away: there are none of them to be seen. By broker."""
@@ -195,6 +205,8 @@ class _Removal:
     hold: PodHold
     pods: Pods
     wanted: Sequence[HeldPod]
+    refused: Collection[BrokerId]
+    """Whose Pods were refused before this hold."""
     left: dict[BrokerId, str] = field(default_factory=dict)
     """Brokers whose Pod is there all the same, and why."""
     again: set[BrokerId] = field(default_factory=set)
@@ -210,7 +222,7 @@ class _Removal:
             await asyncio.sleep(POLL.total_seconds())
             seen = await self.pods.look()
             if isinstance(seen, Reason):
-                return self.left | {each.broker: seen.message for each in self.wanted}
+                return _unseen(self.wanted, self.refused, seen) | self.left
             running = [each for each in self.wanted if each.broker not in self.left and _runs_on(each, seen)]
             if not running and clock() >= quiet:
                 return self.left
@@ -238,6 +250,11 @@ class _Removal:
             return  # another one has its name by now, and is looked at next
         except ApiError as error:
             self.left[broker] = f"Pod {name} can't be deleted: {_why(error)}"
+
+
+def _unseen(wanted: Iterable[HeldPod], refused: Collection[BrokerId], why: Reason) -> dict[BrokerId, str]:
+    """Of whom a Pod may be left where none can be seen: of those that nobody refused before."""
+    return {each.broker: why.message for each in wanted if each.broker not in refused}
 
 
 def _runs_on(pod: HeldPod, seen: Collection[BrokerPod]) -> bool:

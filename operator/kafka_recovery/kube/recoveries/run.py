@@ -32,7 +32,7 @@ from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase, plan_now
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import Hold, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,8 +72,7 @@ class RecoveryRun:
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
     `elected_before`: told since when an earlier process may have elected without asking anybody.
-    `let_go`: asked to keep no broker away any more, whenever no election can be under way.
-    `keeps_away`: whether any broker is kept away.
+    `hold`: lets go of the brokers that it keeps away, whenever no election can be under way.
     `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
@@ -93,8 +92,7 @@ class RecoveryRun:
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     elected_before: Callable[[datetime], None] = _told_nobody
-    let_go: Callable[[], Awaitable[None]] = _nobody_else
-    keeps_away: Callable[[], bool] = lambda: False
+    hold: Hold | None = None
     taken_up: bool = False
     holds: frozenset[TopicPartition] = frozenset()
     """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
@@ -245,8 +243,8 @@ class RecoveryRun:
         """One try; whether the next one should follow at once."""
         if self.journal.never_shown:
             await self.journal.unfinished()  # a person may have taken away by now what nobody was shown
-        if self.keeps_away() and not any(run.begun for run in await self.journal.unfinished()):
-            await self.let_go()  # what is waited for now may take days
+        if self.hold and self.hold.keeps_away and not any(run.begun for run in await self.journal.unfinished()):
+            await self.hold.let_go()  # what is waited for now may take days
         permission = await self.supervision.permission()
         halt = permission.halted
         if halt and halt.code in OVER:
@@ -268,8 +266,7 @@ class RecoveryRun:
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
-        if all(outcome.is_settled for outcome in report.outcomes):
-            await self.let_go()
+        await self._let_go_if_settled(report.outcomes)
         self._restored = halt is not None and all(outcome.is_settled for outcome in report.outcomes)
         return await self._judge(tried)
 
@@ -317,6 +314,11 @@ class RecoveryRun:
             if id in elsewhere:
                 self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, _in_other(elsewhere[id])))
         return tuple(id for id in left if id not in elsewhere)
+
+    async def _let_go_if_settled(self, outcomes: Sequence[PartitionOutcome]) -> None:
+        """No broker is kept away any more, once none of these partitions is in doubt."""
+        if self.hold and all(outcome.is_settled for outcome in outcomes):
+            await self.hold.let_go()
 
     async def _judge(self, tried: _Step) -> bool:
         """What the outcomes mean for the next step; whether that should follow at once."""
@@ -377,8 +379,7 @@ class RecoveryRun:
             undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
-            if all(outcome.is_settled for outcome in undone):
-                await self.let_go()
+            await self._let_go_if_settled(undone)
             own = [outcome for outcome in undone if outcome.order_restored]
             _LOG.info("%d of %d partitions have their own order", len(own), len(undone))
         if await self.journal.unfinished() or await self._is_left_altered():

@@ -43,6 +43,8 @@ class PodSet(OurObjects):
         self.objects = objects.objects
         self.deaf = 0
         self.lingers = False
+        self.shows_pods: int | None = None
+        """So many looks at Pods are answered yet; None: all of them."""
 
     def runs(self, broker: int = 1, **like: Any) -> None:
         """There is such a Pod."""
@@ -64,6 +66,10 @@ class PodSet(OurObjects):
     ) -> list[Object]:
         if path == PODS:
             self._read(path)
+            if self.shows_pods is not None:
+                self.shows_pods -= 1
+                if self.shows_pods < 0:
+                    raise SILENT
             return [each for at, each in self.objects.items() if at.startswith(f"{PODS}/")]
         return await super().list_all(path, params=params, deadline=deadline)
 
@@ -496,6 +502,22 @@ async def test_nor_does_one_that_is_not_shown_any_pod(kubernetes: PodSet) -> Non
     hold = holder(kubernetes)
     await hold.hold(PLAN, [ORDERS])
     kubernetes.unread = PODS
+
+    await hold.hold(PLAN, [PAYMENTS])
+
+    assert kubernetes.held() == [POD]
+    (other,) = kubernetes.recovery()["status"]["holdBack"]["notHeld"]
+    assert other["broker"] == 4
+
+
+@pytest.mark.parametrize("at", [1, 2], ids=["before the deletion", "after it"])
+@taking_no_time
+async def test_nor_does_one_that_is_shown_no_pod_at_a_later_look(kubernetes: PodSet, at: int) -> None:
+    """That of the broker that was not kept away before is not called held."""
+    kubernetes.runs(4)
+    hold = holder(kubernetes)
+    await hold.hold(PLAN, [ORDERS])
+    kubernetes.shows_pods = at
 
     await hold.hold(PLAN, [PAYMENTS])
 
