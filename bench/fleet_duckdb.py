@@ -38,8 +38,8 @@ def differences(one: Path, other: Path) -> tuple[int, int]:
 
 
 COLUMNS = (
-    "cluster_id", "topic", "partition", "leader_epoch", "rule", "verdict", "reason", "chosen", "best_first", "equals",
-    "rejections", "log_end", "loss_class", "at_least", "at_most", "lacks",
+    "cluster_id", "topic", "topic_id", "partition", "leader_epoch", "rule", "verdict", "reason", "chosen", "best_first",
+    "equals", "rejections", "log_end", "loss_class", "at_least", "at_most", "lacks",
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ with ruled as (
     list_filter({_held()}, lambda r: r."end" - r.start > r.held) as others
   from sorted
 )
-select cluster_id, topic, partition, leader_epoch, coalesce(rule.name, '') as rule,
+select cluster_id, topic, topic_id, partition, leader_epoch, coalesce(rule.name, '') as rule,
   case when is_led then 'Nothing' when waits then 'Wait'
     when best is not null then 'Elect' else 'Refuse' end as verdict,
   coalesce(objection, case when best is null and not is_led and not waits then 'NoCandidate' end) as reason,

@@ -28,7 +28,6 @@ from kafka_recovery.formats.documents import InvalidDocument
 
 NOT_READ = frozenset(
     {
-        "topic_id",
         "internal",
         "min_isr",
         "unclean_election_enabled",

@@ -43,6 +43,7 @@ def _ruled(evidence: DataFrame, policy: Policy) -> DataFrame:
     return evidence.select(
         F.col("cluster")["id"].alias("cluster_id"),
         "topic",
+        "topic_id",
         "partition",
         "leader",
         "leader_epoch",
@@ -100,6 +101,7 @@ def _judged(placed: DataFrame, seen: Seen) -> DataFrame:
     return placed.select(
         "cluster_id",
         "topic",
+        "topic_id",
         "partition",
         "leader_epoch",
         "rule",
@@ -209,6 +211,7 @@ def _told(compared: DataFrame) -> DataFrame:
     return compared.select(
         "cluster_id",
         "topic",
+        "topic_id",
         "partition",
         "leader_epoch",
         F.coalesce(F.col("rule")["name"], F.lit(OBSERVED_ONLY.name)).alias("rule"),

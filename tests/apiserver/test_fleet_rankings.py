@@ -13,7 +13,7 @@ import pytest
 from apiserver.conftest import discovered
 from apiserver.fleet import CHOSEN, Fleet
 from kafka_recovery.domain.election import Ranked as Chosen
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.kube.fleet.leaders import unpacked
 from kafka_recovery_spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
@@ -139,7 +139,8 @@ def test_a_question_is_answered_through_apache(
     with apache.ApacheOperator(control_plane.client(), fleet.namespace):
         status = fleet.until("nightly", "Succeeded", "10 partitions of 2 clusters")
 
-    leaders = {TopicPartition(CHOSEN.topic, CHOSEN.partition): Chosen(BrokerId(3), LeaderEpoch(CHOSEN.leader_epoch))}
+    led = Chosen(BrokerId(3), LeaderEpoch(CHOSEN.leader_epoch), TopicId(CHOSEN.topic_id))
+    leaders = {TopicPartition(CHOSEN.topic, CHOSEN.partition): led}
     assert unpacked(status["runs"][0]["leaders"], "nightly") == {"one": leaders, "two": {}}
 
 

@@ -61,6 +61,7 @@ KINDS_OF_BROKER: tuple[Broker | None, ...] = (
 
 ORDERS_OF_LOGS = (CandidateOrder.EPOCH_FIRST, CandidateOrder.LONGEST_LOG)
 
+ITS_TOPIC = TopicId("id-of-orders")
 LOG = measured(0, 2, (EpochEntry(LeaderEpoch(1), Offset(0)),))
 EVERY_ANSWER: tuple[Replica, ...] = (
     Replica(BrokerId(0), LOG),
@@ -152,7 +153,7 @@ def partition(
     """A leaderless partition of the topic `orders`."""
     return PartitionEvidence(
         TopicPartition("orders", number),
-        TopicId("id-of-orders"),
+        ITS_TOPIC,
         internal=False,
         leader=None if leader is None else BrokerId(leader),
         leader_epoch=CURRENT,

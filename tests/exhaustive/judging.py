@@ -41,7 +41,7 @@ def hold_for_each(
             expected, named = ruling(partition, cluster, policy, waited), designated
             if designated is not None:
                 expected = with_a_named_leader(expected, partition, designated)
-            elif ranked is not None and ranked.leader_epoch == partition.leader_epoch:
+            elif ranked is not None and ranked[1:] == (partition.leader_epoch, partition.topic_id):
                 expected, named = with_a_named_leader(expected, partition, ranked.leader), ranked.leader
             wrong = [*_wrong_verdict(decision, expected), *_wrong_choice(decision, expected, partition, cluster, named)]
             assert not wrong, (wrong, partition, cluster.brokers, policy.rules, waited, designated, ranked)

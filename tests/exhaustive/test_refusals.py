@@ -18,6 +18,7 @@ from exhaustive.evidence_space import (
     EVERY_BROKER,
     HEALTHY,
     IN_TIME,
+    ITS_TOPIC,
     KINDS_OF_BROKER,
     LOG,
     MAX_AGE,
@@ -37,7 +38,7 @@ from exhaustive.evidence_space import (
 from exhaustive.judging import Count, hold_for_each
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Broker, ClusterState, Reassignment, Replica
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
 from kafka_recovery.domain.policy import Limits, Policy, RequiredAnswers, TopicSelector
 
 BESIDE_IT = Standing(WELL, EVERY_ANSWER[0])
@@ -158,11 +159,15 @@ def test_a_leader_named_by_a_person_or_a_ranking_leads_or_the_reason_says_why_no
     others = [it for it in standings((WELL, SILENT, DEAD), SOME_ANSWERS[:2]) if not it.member_of]
     looked = [crowd.partition(n, (one, BESIDE_IT, other)) for n, (one, other) in enumerate(product(ones, others))]
     for waited in (IN_TIME, PATIENCE):
-        hold_for_each(looked, crowd.cluster, policy, waited, designated=named, ranked=Ranked(BrokerId(98), CURRENT))
-        hold_for_each(looked, crowd.cluster, policy, waited, ranked=Ranked(named, CURRENT))
+        hold_for_each(
+            looked, crowd.cluster, policy, waited, designated=named, ranked=Ranked(BrokerId(98), CURRENT, ITS_TOPIC)
+        )
+        hold_for_each(looked, crowd.cluster, policy, waited, ranked=Ranked(named, CURRENT, ITS_TOPIC))
         counted(2 * len(looked))
-    hold_for_each(looked, crowd.cluster, policy, PATIENCE, ranked=Ranked(named, LeaderEpoch(CURRENT - 1)))
-    counted(len(looked))
+    earlier, made_anew = Ranked(named, LeaderEpoch(CURRENT - 1), ITS_TOPIC), Ranked(named, CURRENT, TopicId("another"))
+    for of_another_outage in (earlier, made_anew):
+        hold_for_each(looked, crowd.cluster, policy, PATIENCE, ranked=of_another_outage)
+        counted(len(looked))
 
 
 @pytest.mark.full

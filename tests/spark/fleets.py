@@ -113,6 +113,7 @@ def _told(decision: Decision, cluster: ClusterState) -> Answer:
     loss = decision.loss
     free = cluster.designated_elections or not _names_unregistered(decision, cluster)
     return {
+        "topic_id": decision.topic_id,
         "rule": decision.rule,
         "verdict": str(decision.verdict),
         "reason": decision.reason and decision.reason.code,

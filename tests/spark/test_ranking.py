@@ -62,6 +62,7 @@ def test_the_columns_are_a_contract(spark: SparkSession) -> None:
     assert [f"{field.name} {field.dataType.simpleString()}" for field in ranked.schema] == [
         "cluster_id string",
         "topic string",
+        "topic_id string",
         "partition int",
         "leader_epoch int",
         "rule string",

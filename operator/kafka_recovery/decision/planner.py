@@ -141,7 +141,8 @@ def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> S
     partition = standing.partition
     by_ranking = None if _knows_more(partition, standing.rule.candidate_order) else ranked.get(partition.id)
     leader = designated.get(partition.id)
-    if leader is None and by_ranking and by_ranking.leader_epoch == partition.leader_epoch:
+    outage = partition.leader_epoch, partition.topic_id
+    if leader is None and by_ranking and (by_ranking.leader_epoch, by_ranking.topic_id) == outage:
         leader = by_ranking.leader
     judged = standing.ranking.best_first or standing.ranking.rejections
     if leader is None or not judged:
@@ -165,7 +166,7 @@ def open_to_ranking(plan: Plan) -> dict[TopicPartition, Ranked]:
     """The elections of a plan whose leader a fleet's ranking may have named, and who that would be."""
     seen = {partition.id: partition for partition in plan.evidence.partitions}
     return {
-        id: Ranked(each.leader, each.leader_epoch)
+        id: Ranked(each.leader, each.leader_epoch, each.topic_id)
         for id, each in plan.elections.items()
         if each.leader is not None and not _knows_more(seen[id], each.candidate_order)
     }

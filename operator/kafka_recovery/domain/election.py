@@ -73,10 +73,14 @@ class Lead:
 
 
 class Ranked(NamedTuple):
-    """A leader that a fleet's ranking chose, for the outage that this leader epoch tells and for no other."""
+    """A leader that a fleet's ranking chose, for the outage that this leader epoch tells and for no other.
+
+    A topic that was made anew under the same name has another id, and its epochs begin anew.
+    """
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
+    topic_id: TopicId
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kafka_recovery.decision.spread import TieSet, deal, level, no_load
 from kafka_recovery.domain.election import Ranked
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.fleet.manifest import FILE, LARGEST_FILE, NAME, Manifest
 from kafka_recovery.fleet.storage import Storage
@@ -27,6 +27,7 @@ _COLUMNS = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("topic", pa.string()),
+        ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("leader_epoch", pa.int32()),
         ("verdict", pa.string()),
@@ -60,21 +61,21 @@ def choices(place: Storage, manifest: Manifest) -> Choices:
 
 @dataclass(slots=True)
 class _Cluster:
-    epochs: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
+    outages: dict[TopicPartition, tuple[LeaderEpoch, TopicId]] = field(default_factory=dict)
     equals: dict[TopicPartition, TieSet] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any], name: str) -> None:
         id = TopicPartition(row["topic"], row["partition"])
-        if id in self.epochs:
+        if id in self.outages:
             raise InvalidDocument(f"{name}: {id} is ranked twice")
-        self.epochs[id] = LeaderEpoch(row["leader_epoch"])
+        self.outages[id] = LeaderEpoch(row["leader_epoch"]), TopicId(row["topic_id"])
         self.equals[id] = tuple(BrokerId(broker) for broker in sorted(row["equals"]))
 
     def spread(self) -> Mapping[TopicPartition, Ranked]:
         """As a plan spreads new leaders, without its knowledge of racks."""
         quotas = level(Counter(self.equals.values()), no_load({}))
         turns = {ties: iter(deal(quota)) for ties, quota in quotas.items()}
-        return {id: Ranked(next(turns[self.equals[id]]), self.epochs[id]) for id in sorted(self.equals)}
+        return {id: Ranked(next(turns[self.equals[id]]), *self.outages[id]) for id in sorted(self.equals)}
 
 
 def _elected(raw: bytes, name: str) -> Iterator[Mapping[str, Any]]:

@@ -143,7 +143,7 @@ def test_what_a_fleets_ranking_chose_does_not_stand_over_a_proof_that_it_never_r
     order: CandidateOrder, known: PartitionHistory | None, leader: int
 ) -> None:
     seen = partition({1: None, 2: NEWER, 3: log(5, (0, 0), (3, 2))}, history=known)
-    ranked = {seen.id: Ranked(BrokerId(2), seen.leader_epoch)}
+    ranked = {seen.id: Ranked(BrokerId(2), seen.leader_epoch, seen.topic_id)}
 
     (decision,) = decide(evidence(seen), policy(candidate_order=order), ranked=ranked).decisions
 

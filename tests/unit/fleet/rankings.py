@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_recovery.domain.ids import TopicId
 from kafka_recovery.fleet.manifest import NAME, Manifest, Output, Snapshot, Summary, checksum, written
 
 RUN = "nightly-29923320-1-0f4f8e2c"
 POLICY_DIGEST = "ab" * 32
+TOPIC_ID = TopicId("lk3uXe8CSIqRTHM1qPHJFw")
 SCHEMA = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("topic", pa.string()),
+        ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("leader_epoch", pa.int32()),
         ("verdict", pa.string()),
@@ -37,6 +40,7 @@ class Ranked(NamedTuple):
     leader_epoch: int = 5
     cluster_id: str = "one"
     verdict: str = "Elect"
+    topic_id: str = TOPIC_ID
 
 
 def parquet(rows: Sequence[Ranked], schema: pa.Schema = SCHEMA) -> bytes:

@@ -13,7 +13,7 @@ from kafka_recovery.fleet import choices as choices_module
 from kafka_recovery.fleet.choices import choices
 from kafka_recovery.fleet.storage import Storage, TooLarge
 from kafka_recovery.formats.documents import InvalidDocument
-from unit.fleet.rankings import SCHEMA, Ranked, manifest, parquet
+from unit.fleet.rankings import SCHEMA, TOPIC_ID, Ranked, manifest, parquet
 
 FILE = "ranking/part-0.parquet"
 
@@ -31,8 +31,8 @@ def test_only_elections_are_read_and_each_cluster_s_apart(tmp_path: Path) -> Non
     rows = [Ranked("a", 0, [2]), Ranked("a", 1, [], verdict="Refuse"), Ranked("a", 0, [3], cluster_id="two")]
 
     assert chosen(tmp_path, parquet(rows), parquet([Ranked("b", 7, [1], leader_epoch=9)])) == {
-        TopicPartition("a", 0): Choice(BrokerId(2), LeaderEpoch(5)),
-        TopicPartition("b", 7): Choice(BrokerId(1), LeaderEpoch(9)),
+        TopicPartition("a", 0): Choice(BrokerId(2), LeaderEpoch(5), TOPIC_ID),
+        TopicPartition("b", 7): Choice(BrokerId(1), LeaderEpoch(9), TOPIC_ID),
     }
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64
 import gzip
+import random
 import tracemalloc
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from kafka_recovery.domain.election import Ranked
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.leaders import LONGEST, TooManyLeaders, packed, unpacked
 
 
 def chosen(topic: str, partitions: int, broker: int = 1) -> Mapping[TopicPartition, Ranked]:
-    one = Ranked(BrokerId(broker), LeaderEpoch(7))
+    one = Ranked(BrokerId(broker), LeaderEpoch(7), TopicId(f"id-of-{topic}"))
     return {TopicPartition(topic, number): one for number in range(partitions)}
 
 
@@ -38,12 +39,13 @@ def test_the_same_leaders_are_the_same_text_in_whichever_order_they_come() -> No
 
 
 def test_an_incident_of_a_hundred_thousand_partitions_fits() -> None:
+    ids = [TopicId(base64.urlsafe_b64encode(random.Random(topic).randbytes(16)).decode()[:22]) for topic in range(100)]
     leaders = {
         f"cluster-{cluster}": {
             TopicPartition(f"topic-{topic}", number): Ranked(
-                BrokerId((number * 7 + topic) % 12), LeaderEpoch(topic % 50)
+                BrokerId((number * 7 + topic) % 12), LeaderEpoch(topic % 50), id
             )
-            for topic in range(100)
+            for topic, id in enumerate(ids)
             for number in range(50)
         }
         for cluster in range(20)
@@ -66,12 +68,12 @@ def test_more_than_a_status_can_hold_says_how_many_and_the_way_out() -> None:
         (lambda: as_text(b" " * (64 << 20)), "more than 4194304 bytes"),
         (lambda: packed({"one": chosen("orders", 3)})[:40], "its leaders"),
         (lambda: as_text(b"[]"), "document"),
-        (lambda: as_text(b'{"clusters":{"one":{"orders":[[0,1]]}}}'), "clusters.one.orders"),
-        (lambda: as_text(b'{"clusters":{"one":{"orders":[[0,"1",2]]}}}'), "clusters.one.orders"),
+        (lambda: as_text(b'{"clusters":{"one":{"orders":{"x":[[0,1]]}}}}'), "clusters.one.orders"),
+        (lambda: as_text(b'{"clusters":{"one":{"orders":{"x":[[0,"1",2]]}}}}'), "clusters.one.orders"),
         (lambda: as_text(b'{"clusters":{},"more":1}'), "more"),
         (lambda: "é", "its leaders can't be read"),
-        (lambda: as_text(b'{"clusters":{"one":{"orders":[[0,-1,2]]}}}'), "clusters.one.orders"),
-        (lambda: as_text(b'{"clusters":{"one":{"orders":[[0,%s,2]]}}}' % (b"9" * 4000)), "clusters.one.orders"),
+        (lambda: as_text(b'{"clusters":{"one":{"orders":{"x":[[0,-1,2]]}}}}'), "clusters.one.orders"),
+        (lambda: as_text(b'{"clusters":{"one":{"orders":{"x":[[0,%s,2]]}}}}' % (b"9" * 4000)), "clusters.one.orders"),
     ],
     ids=[
         "none",

@@ -23,7 +23,7 @@ from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.fleet.steps import Found, NoResult
 from unit.fleet.object_store import serving
-from unit.fleet.rankings import POLICY_DIGEST, RUN, Ranked, parquet, run_in
+from unit.fleet.rankings import POLICY_DIGEST, RUN, TOPIC_ID, Ranked, parquet, run_in
 from unit.kube.fleet.asked import active, manifest, ranking
 
 ASKED = ranking()
@@ -156,7 +156,7 @@ async def test_the_leaders_that_a_ranking_chose_are_read_with_it(tmp_path: Path)
     found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
 
     assert isinstance(found, Found)
-    leaders = {TopicPartition("orders", 0): Chosen(BrokerId(3), LeaderEpoch(5))}
+    leaders = {TopicPartition("orders", 0): Chosen(BrokerId(3), LeaderEpoch(5), TOPIC_ID)}
     assert unpacked(found.leaders or "", "run") == {"one": leaders}
 
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.policy import CandidateOrder, Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
@@ -36,7 +36,10 @@ TOLD = {"run": "nightly-1", "checksum": "cd" * 32, "leaders": 2}
 COPIES = {1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5, (0, 0), (3, 2))}
 PROVEN = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
 """Broker 3 left the ISR last, and its copy is intact."""
-CHOSEN = {ORDERS: Ranked(BrokerId(3), LeaderEpoch(5)), PAYMENTS: Ranked(BrokerId(2), LeaderEpoch(8))}
+CHOSEN = {
+    ORDERS: Ranked(BrokerId(3), LeaderEpoch(5), TopicId("id-of-orders")),
+    PAYMENTS: Ranked(BrokerId(2), LeaderEpoch(8), TopicId("id-of-payments")),
+}
 CHECKSUM = "ab" * 32
 
 

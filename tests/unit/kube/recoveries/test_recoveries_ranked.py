@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_recovery.domain.election import Ranked
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
 from kafka_recovery.kube.fleet.leaders import packed
 from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, RECOVERIES, read_policy
 from unit.kube.fleet.asked import run_of
@@ -19,14 +19,19 @@ BEST, BEHIND = 2, 3
 
 def ranked(office: Office, leader: int) -> None:
     """The recovery names a ranking that chose this leader for the outage that lasts."""
+    office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
+    chose(office, leader)
+    office.open()
+
+
+def chose(office: Office, leader: int) -> None:
+    """There is a ranking that has chosen this leader for the outage that lasts."""
     held = office.world.kafka.partitions[ORDERS]
     digest = read_policy(office.api.objects[POLICIES.path("kafka", "rules")]).digest
-    leaders = packed({CLUSTER: {ORDERS: Ranked(BrokerId(leader), LeaderEpoch(held.epoch))}})
+    leaders = packed({CLUSTER: {ORDERS: Ranked(BrokerId(leader), LeaderEpoch(held.epoch), held.topic_id)}})
     office.api.put(RANKINGS, "nightly", RANKING)
     run = run_of("s3://fleet/results/nightly-1", "cd" * 32, policyDigest=digest, leaders=leaders)
     office.api.objects[RANKINGS.path("kafka", "nightly")]["status"] = {"runs": [run]}
-    office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
-    office.open()
 
 
 async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office) -> None:
@@ -38,6 +43,20 @@ async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office)
 
     assert office.world.kafka.partitions[ORDERS].leader == BEHIND
     assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
+
+
+async def test_what_was_ranked_is_not_elected_in_a_topic_that_was_made_anew(office: Office) -> None:
+    """It has the same name, and its epochs begin anew: by them alone it could be the topic that was ranked."""
+    ranked(office, BEHIND)
+    held = office.world.kafka.partitions[ORDERS]
+    held.topic_id = TopicId("id-of-another-one")
+    office.see()
+    waiting = await office.until("LeaderDesignated")
+    office.answer(waiting["plan"]["digest"])
+    status = await office.until("Recovered")
+
+    assert held.leader == BEST, "as the policy orders"
+    assert status["ranking"]["leaders"] == 0
 
 
 async def test_a_ranked_leader_beats_no_guard(office: Office) -> None:
