@@ -30,8 +30,13 @@ VERSION = 1
 NAME = "manifest.json"
 """Of the file, in the folder of its run."""
 
-LARGEST = 16 * 1024 * 1024
-"""Bytes; some tens of thousands of clusters."""
+LARGEST = 8 * 1024 * 1024
+"""Bytes; some 30,000 clusters."""
+
+_BYTES_A_VALUE = 24
+"""At least, in a file of more than a few values: most are digests and paths. Python has 60 bytes for an empty list."""
+
+_FEW_VALUES = 1000
 
 FILE = re.compile(r"(?P<answer>[a-z]+)/[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
 """An output's path; any other is none of a run's, and might lead out of its folder."""
@@ -141,6 +146,9 @@ def read_manifest(raw: bytes, name: str) -> Manifest:
     """The manifest in a file called `name`. Raises InvalidDocument for one that is not whole, or of another version."""
     if len(raw) > LARGEST:
         raise InvalidDocument(f"{name}: has {len(raw)} bytes; at most {LARGEST} are read")
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    if values > _FEW_VALUES + len(raw) // _BYTES_A_VALUE:
+        raise InvalidDocument(f"{name}: has {values} values in {len(raw)} bytes, more than a manifest has")
     try:
         content = _content(raw, name)
     except RecursionError:  # what can just be read may be nested too deep to be written again
