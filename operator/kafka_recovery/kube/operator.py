@@ -268,6 +268,8 @@ class Operator:
     async def _recovery_seen(self, type: str, body: kopf.Body, **_: Any) -> None:
         if self._is_new(RECOVERIES, type, body):
             self._recovery_soon(_key(body), timedelta(0))
+        else:
+            self._recoveries.seen(_key(body), dict(body))
 
     async def _approval_seen(self, type: str, body: kopf.Body, **_: Any) -> None:
         if self._is_new(APPROVALS, type, body):

@@ -182,6 +182,10 @@ class Office:
             self.task = asyncio.get_running_loop().create_task(self.queue.run())
         self.queue.add((NAMESPACE, name))
 
+    def sees_change(self, name: str = NAME) -> None:
+        """kopf saw that something of the object is another one, and not its spec."""
+        self.all.seen((NAMESPACE, name), self.api.recovery(name))
+
     def takes_up(self, **fields: Any) -> SmallCluster:
         """The recovery's cluster is opened, and kopf saw the recovery."""
         cluster = self.open(**fields)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
@@ -67,8 +67,19 @@ class _Open:
     journal: RecordJournal
     task: asyncio.Task[None]
     room: Room
+    mended_by: _MendedBy
     undoing_since: datetime | None = None
-    finalizers: Collection[str] = ()
+
+
+class _MendedBy(NamedTuple):
+    """What of an object a person may change to mend its journal, beside the records: no generation tells of it."""
+
+    finalizers: tuple[str, ...]
+    begun: tuple[str, ...]
+
+    @classmethod
+    def of(cls, uid: str, finalizers: Iterable[str], status: Mapping[str, Any]) -> _MendedBy:
+        return cls(tuple(finalizers), Named.by(status, uid).begun)
 
 
 class _Untaken(NamedTuple):
@@ -137,6 +148,13 @@ class Recoveries:
         self.wake(lambda other, cluster: other == key)
         if key in self._open:
             self._open[key].run.listen()
+
+    def seen(self, key: Key, raw: Object) -> None:
+        """Something of an object changed that is not its spec: look again if that may be what a person mended."""
+        open_, meta = self._open.get(key), raw["metadata"]
+        now = _MendedBy.of(meta["uid"], meta.get("finalizers") or (), raw.get("status") or {})
+        if open_ and open_.run.waits_to_be_mended and open_.mended_by != now:
+            self._soon(key, timedelta(0))
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
         """The partitions of a cluster that an open recovery has, or a deleted one left altered, and its name."""
@@ -215,11 +233,11 @@ class Recoveries:
             return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
         open_.room = room_of(recovery)
-        mended = open_.run.waits_to_be_mended and recovery.meta.finalizers != open_.finalizers
+        mended = open_.run.waits_to_be_mended and open_.mended_by != _mended_by(recovery)
         if mended or recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
-        open_.finalizers = recovery.meta.finalizers
+        open_.mended_by = _mended_by(recovery)
         if not open_.run.progress.end:
             since = open_.undoing_since
             open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
@@ -393,7 +411,7 @@ class Recoveries:
             journal,
             task,
             room_of(recovery),
-            finalizers=meta.finalizers,
+            _mended_by(recovery),
         )
         return None
 
@@ -454,3 +472,8 @@ class Recoveries:
             self._leaving[open_.task] = open_
             open_.task.add_done_callback(self._leaving.pop)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
+
+
+def _mended_by(recovery: PartitionRecovery) -> _MendedBy:
+    meta = recovery.meta
+    return _MendedBy.of(meta.uid, meta.finalizers, recovery.status)

@@ -443,6 +443,38 @@ async def test_what_a_person_mended_in_a_journal_is_found_within_minutes_though_
     await office.all.stop()
 
 
+async def test_a_status_that_is_restored_from_a_backup_is_believed_at_once(automatic: Operated) -> None:
+    """It had been lost, and with it which plans the operator has begun."""
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    automatic.world.steps.dead = False
+    backup = automatic.api.recovery()["status"].pop("begun")
+    office = await stalls(automatic, lost_status)
+    automatic.api.recovery()["status"]["begun"] = backup
+    office.sees_change()
+
+    await office.until("Recovered", within=100)
+    assert automatic.world.unrestored() == []
+
+
+async def test_what_else_changes_in_an_object_that_waits_to_be_mended_has_nothing_looked_at(
+    automatic: Operated,
+) -> None:
+    office = await stalls(automatic, never_shown)
+    automatic.api.recovery()["metadata"]["labels"] = {"team": "payments"}
+    automatic.api.reads.clear()
+    office.sees_change()
+    await asyncio.sleep(LOOK.total_seconds())
+
+    assert automatic.api.reads == []
+    await office.all.stop()
+
+
+async def lost_status(automatic: Operated) -> str:
+    """Somebody took away what the status said was begun."""
+    return "PlanNotShown"
+
+
 @pytest.mark.parametrize("ended", [END_FORGED, OWNED_FORGED])
 async def test_a_run_that_others_call_ended_is_not_over_while_its_orders_are_altered(
     automatic: Operated, ended: str
