@@ -67,8 +67,8 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (Place.PARTITION_RECOVERY,),
         (
             *("kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
-            *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
-            *("kube/recoveries/void_attestations.py",),
+            *("kube/recoveries/recoveries.py", "kube/recoveries/open_recovery.py", "kube/recoveries/progress.py"),
+            *("kube/recoveries/void_attestations.py", "kube/resources/house.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
             *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py", "kube/recoveries/hold_back.py"),
             *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py"),

@@ -161,6 +161,9 @@ class Metrics:
         self._partitions = self._gauge(
             "recovery_partitions", "Partitions of open recoveries, by where they are.", "cluster", "state"
         )
+        self._held = self._gauge(
+            "held_pods", "Pods of dead brokers that open recoveries keep from being created.", "cluster"
+        )
         self._missing = self._gauge(
             "evidence_missing", "Replicas that gave no answer when partitions were last decided on.", "cluster"
         )
@@ -244,6 +247,10 @@ class Metrics:
         """Where the partitions of its open recoveries are."""
         for place in Whereabouts:
             self._partitions.labels(cluster, place).set(sum(each[place] for each in counts))
+
+    def pods_held(self, cluster: str, pods: int) -> None:
+        """So many Pods of brokers are kept from being created by its open recoveries."""
+        self._held.labels(cluster).set(pods)
 
     def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None, took: timedelta) -> None:
         """One of its recoveries is finished, so long after its partitions went offline."""
@@ -345,6 +352,7 @@ class Metrics:
             self._last_probe,
             self._open,
             self._partitions,
+            self._held,
             self._missing,
             self._approvals,
             self._approval_age,

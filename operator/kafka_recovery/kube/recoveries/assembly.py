@@ -128,6 +128,7 @@ class Assembly:
             admission.of_pods,
             self.told.held_back,
             named_by(recovery.status),
+            changed=lambda: self.soon(key, timedelta(0)),
         )
         supervision.caution = _only_observed(recovery.status)
         approval = recovery.status.get("approval")

@@ -64,12 +64,17 @@ class HoldApi(Statuses, Protocol):
         ...
 
 
+def _told_nobody() -> None:
+    pass
+
+
 @dataclass
 class PodHold:
     """Holds back for one recovery. Port `Hold`. `uid`: the recovery's. `pods` None: nothing says whose Pod is whose.
 
     `unguarded`: why the API server would refuse no Pod, if so. `told`: told of the object, a reason, and whether it is
-    good news. `named`: the Pods that the status names, or may, by broker: at first what it did when this process began.
+    good news. `changed`: called when others are named. `named`: the Pods that the status names, or may, by broker: at
+    first what it did when this process began.
     """
 
     api: HoldApi
@@ -80,6 +85,7 @@ class PodHold:
     unguarded: Callable[[], Awaitable[str | None]]
     told: Callable[[Object, Reason, bool], Awaitable[None]]
     named: Mapping[BrokerId, str] = field(default_factory=dict)
+    changed: Callable[[], None] = _told_nobody
 
     async def hold(self, plan: Plan, partitions: Sequence[TopicPartition]) -> None:
         """See the port."""
@@ -96,6 +102,11 @@ class PodHold:
             holding = _nobody(brokers, _why(trouble))
             seen = None
         await self._tell(holding, seen)
+
+    @property
+    def pods_held(self) -> frozenset[str]:
+        """Names of the Pods that must not be created, or may have to stay away."""
+        return frozenset(self.named.values())
 
     @property
     def keeps_away(self) -> bool:
@@ -119,6 +130,7 @@ class PodHold:
             _LOG.warning("Pods are held back for longer than they have to be: %s", error)
             return
         names, self.named = ", ".join(named_by(before).values()), {}
+        self.changed()
         if seen and names:
             _LOG.info("Pods may be created again: %s", names)
             await self.told(seen, Reason("PodLetGo", f"no longer held back, so it may be created again: {names}"), True)
@@ -177,6 +189,7 @@ class PodHold:
         self.named = {**self.named, **named}  # a server that does not answer may have written it
         seen = await change_status(self.api, self._path, self.uid, lambda status: {**status, HOLD_BACK: said})
         self.named = named
+        self.changed()
         return seen
 
     async def _tell(self, holding: Holding, seen: Object | None) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
@@ -25,10 +24,18 @@ from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
 from kafka_recovery.kube.recoveries.claims import Claimant, Claims
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
+from kafka_recovery.kube.recoveries.open_recovery import (
+    NOT_YET,
+    SOON_OVER,
+    MendedBy,
+    OpenRecovery,
+    Untaken,
+    held_by,
+    tell_of,
+)
 from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
-from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
+from kafka_recovery.kube.recoveries.status import Known, Phase
 from kafka_recovery.kube.recoveries.told import Told
 from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
 from kafka_recovery.kube.resources.house import KnownHouse
@@ -50,44 +57,6 @@ _STUCK = frozenset({_DAMAGED, _MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
-_NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
-_SOON = frozenset({_NOT_YET, LOOKING})
-
-
-@dataclass
-class _Open:
-    """A recovery that this process works on. `offline_at`: since when a partition of it is known to have no leader."""
-
-    uid: str
-    generation: int
-    created_at: datetime
-    offline_at: datetime
-    cluster: OpenCluster
-    run: RecoveryRun
-    journal: RecordJournal
-    task: asyncio.Task[None]
-    room: Room
-    mended_by: _MendedBy
-    undoing_since: datetime | None = None
-
-
-class _MendedBy(NamedTuple):
-    """What of an object a person may change to mend its journal, beside the records: no generation tells of it."""
-
-    finalizers: tuple[str, ...]
-    begun: tuple[str, ...]
-
-    @classmethod
-    def of(cls, uid: str, finalizers: Iterable[str], status: Mapping[str, Any]) -> _MendedBy:
-        return cls(tuple(finalizers), Named.by(status, uid).begun)
-
-
-class _Untaken(NamedTuple):
-    """A recovery that can't be worked on for now: the cluster that it is for, and why."""
-
-    cluster: str
-    why: Reason
-    stuck: bool
 
 
 class Recoveries:
@@ -110,15 +79,15 @@ class Recoveries:
         self._deleted = Deleted(self._told)
         self._metrics = metrics
         self._soon = soon
-        self._open: dict[Key, _Open] = {}
+        self._open: dict[Key, OpenRecovery] = {}
         self._claims: dict[Key, Claims] = {}
         """By cluster."""
-        self._leaving: dict[asyncio.Task[None], _Open] = {}
+        self._leaving: dict[asyncio.Task[None], OpenRecovery] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
         self._assembly = Assembly(api, clusters, metrics, house, self._told, self._objects, self._holders, soon)
-        self._untaken: dict[Key, _Untaken] = {}
+        self._untaken: dict[Key, Untaken] = {}
         self._waiting = Waiting(soon)
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
@@ -151,9 +120,8 @@ class Recoveries:
 
     def seen(self, key: Key, raw: Object) -> None:
         """Something of an object changed that is not its spec: look again if that may be what a person mended."""
-        open_, meta = self._open.get(key), raw["metadata"]
-        now = _MendedBy.of(meta["uid"], meta.get("finalizers") or (), raw.get("status") or {})
-        if open_ and open_.run.waits_to_be_mended and open_.mended_by != now:
+        open_ = self._open.get(key)
+        if open_ and open_.run.waits_to_be_mended and open_.mended_by != MendedBy.in_object(raw):
             self._soon(key, timedelta(0))
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
@@ -213,31 +181,32 @@ class Recoveries:
             else:
                 if key not in self._untaken or self._untaken[key].why != invalid:
                     self._drop(key)  # once: it wakes others, and those this one
-                self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
+                cluster = raw["spec"]["clusterRef"]["name"]
+                self._not_taken(key, Untaken(cluster, invalid, stuck=True, held=held_by(raw)))
             await self._told.untaken(raw, invalid, stuck=True)
             journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._deleted.let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
             stuck = waits.code in _STUCK
-            self._not_taken(key, _Untaken(recovery.cluster_name, waits, stuck))
-            if recovery.abort and waits not in _SOON and await self._ended_without_run(raw, key, recovery):
+            self._not_taken(key, Untaken(recovery.cluster_name, waits, stuck, held_by(raw)))
+            if recovery.abort and waits not in SOON_OVER and await self._ended_without_run(raw, key, recovery):
                 return None
-            if waits not in _SOON:  # that is over in a moment, and nothing to tell
+            if waits not in SOON_OVER:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
             if waits.code == NO_ROOM and not ends:
                 return backstop()
-            quiet = waits not in _SOON and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
+            quiet = waits not in SOON_OVER and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
             return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
         open_.room = room_of(recovery)
-        mended = open_.run.waits_to_be_mended and open_.mended_by != _mended_by(recovery)
+        mended = open_.run.waits_to_be_mended and open_.mended_by != MendedBy.of(recovery)
         if mended or recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
-        open_.mended_by = _mended_by(recovery)
+        open_.mended_by = MendedBy.of(recovery)
         if not open_.run.progress.end:
             since = open_.undoing_since
             open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
@@ -249,7 +218,7 @@ class Recoveries:
             return None
         return RESYNC if recovery.meta.deleting_since else presence_pause()
 
-    async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
+    async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: OpenRecovery) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""
         progress = open_.run.progress
         if progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
@@ -264,7 +233,7 @@ class Recoveries:
             self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
         await self._told.news(raw, progress.news)
 
-    def _known(self, key: Key, open_: _Open) -> Known:
+    def _known(self, key: Key, open_: OpenRecovery) -> Known:
         """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
         known = open_.run.progress.known()
         if known.end is None:
@@ -279,7 +248,7 @@ class Recoveries:
         cluster = self._clusters.get((namespace, recovery.cluster_name))
         return isinstance(cluster, Reason) or recovery.cluster_id != cluster.spec.cluster_id
 
-    def _not_taken(self, key: Key, untaken: _Untaken) -> None:
+    def _not_taken(self, key: Key, untaken: Untaken) -> None:
         if untaken.why.code == NO_ROOM:
             self._untaken.pop(key, None)
         else:
@@ -308,17 +277,9 @@ class Recoveries:
         What changes these numbers may have made room.
         """
         self._waiting.may_enter(cluster.key, lambda room: self.used(cluster.key, room))
-        waiting = self._waiting.count(cluster.key)
-        progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
+        open_ = [each for each in self._open.values() if each.cluster is cluster]
         untaken = [each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
-        stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
-        cautions = [each.run.supervision.caution for each in self._open.values() if each.cluster is cluster]
-        idle = sum(each is not None and each.code == OBSERVE_ONLY for each in cautions)
-        idle += sum(each.why not in _SOON for each in untaken) + waiting
-        self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken) + waiting, stuck, idle)
-        self._metrics.recovery_partitions(cluster.label, [each.known().counts for each in progress])
-        since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != OBSERVE_ONLY]
-        self._metrics.awaiting_approval(cluster.label, since)
+        tell_of(self._metrics, cluster.label, open_, untaken, self._waiting.count(cluster.key))
 
     async def stop(self) -> None:
         """The process ends: waves under way come to their end, all else is left as it is, and the next one goes on."""
@@ -333,7 +294,7 @@ class Recoveries:
                 task.cancel()
         await asyncio.gather(self._scopes.stop(), *runs, return_exceptions=True)
 
-    def _is_current(self, open_: _Open) -> bool:
+    def _is_current(self, open_: OpenRecovery) -> bool:
         """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
         return self._clusters.get(open_.cluster.key) is open_.cluster
 
@@ -350,7 +311,7 @@ class Recoveries:
     async def _take_up(self, key: Key, recovery: PartitionRecovery) -> Reason | None:
         """Start the run of a recovery; returns why that can't be, for now."""
         if self._stopping:
-            return _NOT_YET
+            return NOT_YET
         cluster = self._clusters.get((key[0], recovery.cluster_name))
         if isinstance(cluster, Reason):
             return await self._why_not_open((key[0], recovery.cluster_name), cluster)
@@ -361,7 +322,7 @@ class Recoveries:
             self._taken(cluster, key)
         if waits is None:
             before, waited = self._untaken.pop(key, None), self._waiting.forget(key)
-            if waited or (before and before.why not in _SOON):
+            if waited or (before and before.why not in SOON_OVER):
                 self._open[key].run.progress.fresh = False  # what was told meanwhile is over
         return waits
 
@@ -379,14 +340,14 @@ class Recoveries:
             await self._objects.cluster(cluster)
         except (NotFound, InvalidDocument):
             return told
-        return _NOT_YET
+        return NOT_YET
 
     async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason(_MISMATCH, f"{message} {cluster.spec.cluster_id}; delete this recovery")
         if cluster.comes_after(key[1], recovery.meta.created_at) and not cluster.only_restores:
-            return _NOT_YET
+            return NOT_YET
         journal = self._journal(key, recovery, cluster.finalizer(self._api))
         try:
             scope = await self._scope(key, recovery, cluster, journal)
@@ -401,7 +362,7 @@ class Recoveries:
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
         meta = recovery.meta
         offline_at = min(meta.created_at, cluster.offline_since(scope))
-        self._open[key] = _Open(
+        self._open[key] = OpenRecovery(
             meta.uid,
             meta.generation,
             meta.created_at,
@@ -411,7 +372,7 @@ class Recoveries:
             journal,
             task,
             room_of(recovery),
-            _mended_by(recovery),
+            MendedBy.of(recovery),
         )
         return None
 
@@ -472,8 +433,3 @@ class Recoveries:
             self._leaving[open_.task] = open_
             open_.task.add_done_callback(self._leaving.pop)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
-
-
-def _mended_by(recovery: PartitionRecovery) -> _MendedBy:
-    meta = recovery.meta
-    return _MendedBy.of(meta.uid, meta.finalizers, recovery.status)

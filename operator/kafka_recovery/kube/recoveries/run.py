@@ -25,6 +25,7 @@ from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
+from kafka_recovery.kube.recoveries.hold_back import PodHold
 from kafka_recovery.kube.recoveries.pauses import BREATH, LONGEST_HOLD, LONGEST_PAUSE, Pauses
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
@@ -32,7 +33,7 @@ from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase, plan_now
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.ports import Hold, JournalUnwritable, PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class RecoveryRun:
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     elected_before: Callable[[datetime], None] = _told_nobody
-    hold: Hold | None = None
+    hold: PodHold | None = None
     taken_up: bool = False
     holds: frozenset[TopicPartition] = frozenset()
     """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
@@ -146,6 +147,11 @@ class RecoveryRun:
         """Whether it may have altered orders that it has not put back."""
         over = self.progress.end is not None or self._restored
         return bool(self.holds) and self.journal.begun and not over
+
+    @property
+    def holds_back(self) -> frozenset[str]:
+        """Names of the Pods that are kept away."""
+        return self.hold.pods_held if self.hold else frozenset()
 
     def stop(self) -> bool:
         """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""

@@ -23,7 +23,7 @@ from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.kube.clusters import strimzi
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
-from unit.kube.our_objects import SILENT, OurObjects, inhabited, policy_in_force
+from unit.kube.our_objects import PROD, SILENT, OurObjects, inhabited, policy_in_force
 from unit.recovery.brokers import CLUSTER, Fate
 from unit.recovery.world import World, crash
 from unit.virtual import awaited, taking_no_time
@@ -375,6 +375,58 @@ async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
     await office.until("Recovered", within=1000)
 
     assert kubernetes.held() == []
+
+
+def counted(office: Office) -> float | None:
+    """The Pods that Prometheus is told are held back."""
+    return office.metrics.registry.get_sample_value("kafka_recovery_held_pods", {"cluster": "/".join(PROD)})
+
+
+@taking_no_time
+async def test_prometheus_is_told_how_many_pods_are_held_back_now(
+    office: Office, kubernetes: PodSet, world: World
+) -> None:
+    world.kafka.restore_fates = [Fate.LOST] * 12
+    office.takes_up()
+    await office.until("NotYetRecovered")
+    assert counted(office) == 1
+
+    await office.until("Recovered", within=1000)
+    await asyncio.sleep(1)
+
+    assert counted(office) == 0
+
+
+@taking_no_time
+async def test_a_pod_that_is_let_go_while_the_recovery_waits_is_counted_no_more(
+    office: Office, kubernetes: PodSet
+) -> None:
+    """Nothing else that is told of it changes."""
+    kubernetes.recovery()["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
+    kubernetes.change(RECOVERIES, NAME, suspend=True)
+    office.takes_up()
+    await office.until("Suspended")
+    await asyncio.sleep(5)
+
+    assert counted(office) == 0
+    await dies(office)
+
+
+@pytest.mark.parametrize(("finalizers", "held"), [([], 0), ([FINALIZER], 1)])
+@taking_no_time
+async def test_pods_of_a_recovery_that_nobody_can_work_on_count_for_as_long_as_they_are_held(
+    office: Office, kubernetes: PodSet, finalizers: list[str], held: int
+) -> None:
+    recovery = kubernetes.recovery()
+    recovery["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
+    recovery["metadata"]["finalizers"] = finalizers
+    kubernetes.change(RECOVERIES, NAME, scope={"partitions": [{"topic": "orders", "partition": -1}]})
+    office.takes_up()
+    await office.until("InvalidSpec")
+
+    assert counted(office) == held
+    assert len(kubernetes.held()) == held
+    await dies(office)
 
 
 @taking_no_time

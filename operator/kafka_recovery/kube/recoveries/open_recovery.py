@@ -1,0 +1,94 @@
+"""What is known of a recovery that is not over: one that this process works on, or why it can't; and how many are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.kube.journal.shown_plans import Named
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.recoveries.hold_back import named_by
+from kafka_recovery.kube.recoveries.run import RecoveryRun
+from kafka_recovery.kube.recoveries.scopes import LOOKING
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Phase
+from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery
+from kafka_recovery.kube.watching.room import Room
+
+NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
+SOON_OVER = frozenset({NOT_YET, LOOKING})
+"""Why a recovery can't be worked on that is over in a moment."""
+
+
+class MendedBy(NamedTuple):
+    """What of an object a person may change to mend its journal, beside the records: no generation tells of it."""
+
+    finalizers: tuple[str, ...]
+    begun: tuple[str, ...]
+
+    @classmethod
+    def of(cls, recovery: PartitionRecovery) -> MendedBy:
+        """As it was read."""
+        return cls(recovery.meta.finalizers, Named.by(recovery.status, recovery.meta.uid).begun)
+
+    @classmethod
+    def in_object(cls, raw: Object) -> MendedBy:
+        """As a watch tells it."""
+        meta = raw["metadata"]
+        return cls(tuple(meta.get("finalizers") or ()), Named.by(raw.get("status") or {}, meta["uid"]).begun)
+
+
+@dataclass
+class OpenRecovery:
+    """A recovery that this process works on. `offline_at`: since when a partition of it is known to have no leader."""
+
+    uid: str
+    generation: int
+    created_at: datetime
+    offline_at: datetime
+    cluster: OpenCluster
+    run: RecoveryRun
+    journal: RecordJournal
+    task: asyncio.Task[None]
+    room: Room
+    mended_by: MendedBy
+    undoing_since: datetime | None = None
+
+
+class Untaken(NamedTuple):
+    """A recovery that can't be worked on for now: the cluster that it is for, and why. `held`: names of its Pods."""
+
+    cluster: str
+    why: Reason
+    stuck: bool
+    held: frozenset[str] = frozenset()
+
+
+def held_by(raw: Object) -> frozenset[str]:
+    """The Pods that a recovery goes on holding back which nobody works on: if it has begun, those that it named."""
+    has_begun = FINALIZER in (raw["metadata"].get("finalizers") or ())
+    status: Mapping[str, Any] = raw.get("status") or {}
+    return frozenset(named_by(status).values()) if has_begun else frozenset()
+
+
+def tell_of(
+    metrics: Metrics, cluster: str, taken: Collection[OpenRecovery], untaken: Collection[Untaken], waiting: int
+) -> None:
+    """Tell metrics of all open recoveries of a cluster. `waiting`: so many more wait for room."""
+    progress = [each.run.progress for each in taken]
+    stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
+    cautions = [each.run.supervision.caution for each in taken]
+    idle = sum(each is not None and each.code == OBSERVE_ONLY for each in cautions)
+    idle += sum(each.why not in SOON_OVER for each in untaken) + waiting
+    metrics.recoveries_open(cluster, len(taken) + len(untaken) + waiting, stuck, idle)
+    metrics.recovery_partitions(cluster, [each.known().counts for each in progress])
+    since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != OBSERVE_ONLY]
+    metrics.awaiting_approval(cluster, since)
+    held = [each.run.holds_back for each in taken] + [each.held for each in untaken]
+    metrics.pods_held(cluster, len(frozenset[str]().union(*held)))
