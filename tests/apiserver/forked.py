@@ -1,4 +1,4 @@
-"""The operator as most tests start it: forked from a process that has imported it, with a quarantine of their choosing.
+"""The operator as most tests start it: forked from a process that has imported it, with times of their choosing.
 
 A Python of its own costs two seconds of CPU until the operator's first line. And who waits for what a dead predecessor
 may have asked of Kafka waits for a minute: nothing in these tests takes Kafka that long, whose controller is well.
@@ -22,6 +22,8 @@ from kafka_recovery.cli.kubectl import access
 from kafka_recovery.kube import __main__ as program
 from kafka_recovery.kube import fleet_main as fleet_program
 from kafka_recovery.kube import operator as kube_operator
+from kafka_recovery.kube.clusters import open_cluster, residences
+from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from kafka_recovery.kube.operator import Settings
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
@@ -30,23 +32,28 @@ from testbed.operator_process import Launch
 QUARANTINE = 8.0
 """Seconds; long enough to be seen."""
 _QUARANTINE = "TESTS_QUARANTINE"
+_SETTLED = "TESTS_SETTLED"
 
 PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands", "kafka_recovery.kube.fleet_operator")
 """One server for all tests of a session."""
 
 
-def launched(quarantine: float = QUARANTINE) -> Launch:
-    """How an operator with this quarantine is started."""
+def launched(quarantine: float = QUARANTINE, settled: float | None = None) -> Launch:
+    """How an operator with this quarantine is started, which knows where a broker lives after `settled` seconds."""
+    times = {_QUARANTINE: str(quarantine)} | ({} if settled is None else {_SETTLED: str(settled)})
 
     def launch(options: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Forked:
-        return PROGRAMS.start(f"{__name__}:operator", options, log, {**environment, _QUARANTINE: str(quarantine)})
+        return PROGRAMS.start(f"{__name__}:operator", options, log, {**environment, **times})
 
     return launch
 
 
 def operator() -> None:
-    """The operator's own `main`; nothing but the quarantine is another one."""
+    """The operator's own `main`; nothing but its times is another one."""
     _find_the_kubeconfig()
+    if settled := os.environ.pop(_SETTLED, ""):
+        vars(residences)["SETTLED"] = timedelta(seconds=float(settled))
+        vars(open_cluster)["PodWitness"] = partial(PodWitness, pause=timedelta(seconds=float(settled) / 10))
     timing = Timing(quarantine=timedelta(seconds=float(os.environ.pop(_QUARANTINE))))
     vars(kube_operator)["Settings"] = partial(Settings, timing=timing)
     program.main()

@@ -6,14 +6,14 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from apiserver.calling import calling
+from apiserver.kubelets import Kubelet
 from kafka_recovery.decision.card import card
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence
@@ -28,7 +28,6 @@ from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 from unit.decision.incident import ORDERS, broker, dead, evidence, history, log, partition, started, step
-from unit.kube.clusters import strimzi
 from unit.kube.clusters.test_pod_witness import Clock, Kafka
 
 pytestmark = pytest.mark.apiserver
@@ -36,65 +35,6 @@ pytestmark = pytest.mark.apiserver
 OPTIONAL = Path(__file__).parents[2] / "manifests" / "rbac" / "optional"
 B = BrokerId(1)
 POLICY = Policy((Rule("everything", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
-CLAIM = "data-0-prod-brokers-1"
-
-
-class Kubelet:
-    """What a kubelet would write of the Pod of broker 1 and of its node; none runs here."""
-
-    def __init__(self, kubectl: Kubectl, namespace: str) -> None:
-        self.kubectl, self.node = kubectl, f"node-of-{namespace}"[:63].rstrip("-")
-        self.boot, self.minutes = "monday", 0
-
-    def make(self) -> None:
-        """The Pod is on its node, and its claim is bound."""
-        meta = {"name": CLAIM, "labels": {"strimzi.io/cluster": "prod"}}
-        modes, class_of_none = {"accessModes": ["ReadWriteOnce"]}, {"storageClassName": ""}
-        storage = modes | class_of_none | {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": self.node}
-        disk = modes | class_of_none | {"capacity": {"storage": "1Gi"}, "hostPath": {"path": "/none"}}
-        pod = strimzi.pod(B)
-        container = {"name": "kafka", "image": "none.example/kafka"}
-        volume = {"name": "data-0", "persistentVolumeClaim": {"claimName": CLAIM}}
-        spec = {"nodeName": self.node, "containers": [container], "volumes": [volume]}
-        about = {"name": pod["metadata"]["name"], "labels": pod["metadata"]["labels"]}
-        self.kubectl.apply(
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}},
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": self.node}, "spec": disk},
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": storage},
-            {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec},
-        )
-        wait_until(
-            "its claim is bound",
-            lambda: self.kubectl.api.get("persistentvolumeclaim", CLAIM),
-            lambda each: each["status"].get("phase") == "Bound",
-        )
-
-    def tells_of_the_node(self) -> None:
-        """Once more, a minute later."""
-        self.minutes += 1
-        at = f"{datetime.now(UTC) + timedelta(minutes=self.minutes):%Y-%m-%dT%H:%M:%SZ}"
-        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": at, "lastTransitionTime": at}
-        parts = ("machineID", "systemUUID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
-        others = dict.fromkeys((*parts, "kubeProxyVersion", "operatingSystem", "architecture"), "")
-        info = others | {"bootID": self.boot}
-        self.kubectl.api.patch("node", self.node, {"status": {"conditions": [ready], "nodeInfo": info}}, "status")
-
-    def tells_of_the_pod(self, *, ready: bool, **container: Any) -> None:
-        said = {"name": "kafka", "image": "", "imageID": "", "ready": ready, "restartCount": 0} | container
-        conditions = [{"type": "Ready", "status": str(ready)}]
-        status = {"phase": "Running", "conditions": conditions, "containerStatuses": [said]}
-        self.kubectl.api.patch("pod", "prod-brokers-1", {"status": status}, "status")
-
-    def runs(self, container: str) -> None:
-        """The container with this id."""
-        running = {"running": {"startedAt": strimzi.NOON}}
-        self.tells_of_the_pod(ready=True, state=running, containerID=f"containerd://{container}")
-
-    def crashes(self) -> None:
-        """Killed for want of memory, again and again."""
-        killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": strimzi.NOON}}
-        waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
-        self.tells_of_the_pod(ready=False, state=waits, lastState=killed, restartCount=7)
 
 
 @pytest.fixture
@@ -103,8 +43,7 @@ def kubelet(kubectl: Kubectl, namespace: str) -> Iterator[Kubelet]:
     found.make()
     found.tells_of_the_node()
     yield found
-    kubectl.api.delete("node", found.node)
-    kubectl.api.delete("persistentvolume", found.node)
+    found.goes()
 
 
 def allow(kubectl: Kubectl, namespace: str, part: str) -> None:
@@ -167,7 +106,7 @@ def test_the_card_says_why_a_broker_is_away_as_far_as_the_operator_may_see_it(
     crash = f"Pod prod-brokers-1 on node {kubelet.node} (Ready): CrashLoopBackOff (back-off 5m0s)"
     assert told.startswith(crash)
     assert "last end OOMKilled (exit code 137) at 2026-11-21 12:00:00 UTC, 7 restarts" in told
-    assert f"claim {CLAIM} is Bound (what is on it is not known)" in told
+    assert f"claim {kubelet.claim} is Bound (what is on it is not known)" in told
 
 
 def restarted() -> Evidence:
