@@ -28,6 +28,12 @@ _REMEDIES = {
     "ErrImagePull": "To have it run: see to its image and the Secret that it is pulled with.",
 }
 _LOGS = "Why it ends: kubectl logs {pod} -c kafka --previous."
+_RECOVERING = (
+    "Its process runs and is not Ready. After an unclean stop a broker first recovers its logs, with its port closed. "
+    "How far it is no client can ask: see kubectl logs {pod} -c kafka, or by JMX "
+    "kafka.log:type=LogManager,name=remainingLogsToRecover."
+)
+"""KIP-831 has the metric; no request of Kafka's tells it."""
 
 
 def pods_of(cluster: ClusterState, broker: BrokerId) -> tuple[BrokerPod, ...]:
@@ -50,6 +56,7 @@ def told(cluster: ClusterState, broker: BrokerId) -> Iterator[str]:
     for pod in seen:
         yield in_a_sentence(pod)
         yield from remedy(pod, cluster.observed_at)
+        yield from recovering(pod)
     if cluster.pods_problem:
         yield f"Of its Pod nothing is known: {cluster.pods_problem.message}."
 
@@ -105,6 +112,12 @@ def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:
         yield found
     elif not pod.ready and pod.name and pod.ended:
         yield _LOGS.format(pod=pod.name)
+
+
+def recovering(pod: BrokerPod) -> Iterator[str]:
+    """That it may be busy with its logs, if its container runs and nothing says why it is not Ready."""
+    if pod.name and pod.phase == "Running" and not pod.ready and not pod.reason:
+        yield _RECOVERING.format(pod=pod.name)
 
 
 def dangers(pods: Iterable[BrokerPod], at: datetime) -> Iterator[str]:

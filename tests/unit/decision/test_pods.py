@@ -174,6 +174,22 @@ def test_a_container_that_ends_for_a_reason_of_its_own_is_read_in_its_log() -> N
     assert list(remedy(failed, NOON)) == ["Why it ends: kubectl logs prod-brokers-1 -c kafka --previous."]
 
 
+def test_a_process_that_runs_and_is_not_ready_may_be_recovering_its_logs_and_only_it_knows_how_far_it_is() -> None:
+    told = known(planned(pod(reason="", ended=ContainerEnd("Error", 1))))
+
+    assert "a broker first recovers its logs, with its port closed. How far it is no client can ask" in told
+    assert "kubectl logs prod-brokers-1 -c kafka, or by JMX kafka.log:type=LogManager" in told
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"reason": "", "ready": True}, {"reason": "", "phase": "Pending"}, {"reason": "", "name": None}],
+    ids=["it crashes", "it is Ready", "it has not begun", "it has no Pod"],
+)
+def test_of_any_other_that_is_not_said(other: dict[str, Any]) -> None:
+    assert "recovers its logs" not in known(planned(pod(**other)))
+
+
 def test_a_pod_that_runs_needs_nothing() -> None:
     runs = pod(ready=True, reason="")
 
