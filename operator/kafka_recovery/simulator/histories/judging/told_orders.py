@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Shown
 from kafka_recovery.simulator.histories.findings import Examined, unless
-from kafka_recovery.simulator.histories.judging.left_orders import (
-    held_up,
-    is_older_than,
-    last_look,
-    restores_answered,
-    unfinished,
-)
+from kafka_recovery.simulator.histories.judging.left_orders import unfinished
+from kafka_recovery.simulator.histories.judging.restoring import designation_is_in_doubt, held_up, last_answer
 from kafka_recovery.simulator.histories.judging.told import Told, near, told_of
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -46,33 +40,20 @@ def the_order_is_as_told(story: Chronicle, scenario: Scenario) -> Examined:
 
 def _stands(told: Told, plan: Plan, decision: Decision) -> bool:
     """Whether the order of this plan stood there a moment ago, and its process was shown no other one since."""
-    last = last_look(told, restores_answered(told))
-    if isinstance(last, Shown) and not is_older_than(last, plan) and last.assignment != decision.order:
+    if last_answer(told, plan, decision).shown not in (None, decision.order):
         return False
     return any(tuple(state.replicas) == decision.order for state in near(told))
 
 
 def _nobody_knows(told: Told, plan: Plan, decision: Decision) -> bool:
     """Whether its process could not tell if the order of this plan stands, and will go on standing or not."""
-    answers = restores_answered(told)
-    last = last_look(told, answers)
-    if not isinstance(last, Shown) or is_older_than(last, plan):
+    last = last_answer(told, plan, decision)
+    if last.shown is None:
         return True
-    if last.topic_id != decision.topic_id:
-        return last.assignment == decision.order
-    if last.assignment == decision.order:
+    if not last.same_topic:
+        return last.shown == decision.order
+    if last.shown == decision.order:
         return False
-    if not answers:
-        return held_up(told) or _designation_is_in_doubt(told)
-    return told.said.outcome.id not in answers[-1].accepted
-
-
-def _designation_is_in_doubt(told: Told) -> bool:
-    """Whether the last answer to its process did not accept the plan's order: it may have set that, or may yet."""
-    mine = [
-        answered
-        for answered in told.story.answered
-        if (answered.process, answered.what) == (told.said.process, "designate")
-        if told.said.outcome.id in answered.partitions and answered.at <= told.said.at
-    ]
-    return bool(mine) and told.said.outcome.id in mine[-1].claimed | mine[-1].doubtful
+    if last.accepted is None:
+        return held_up(told) or designation_is_in_doubt(told)
+    return not last.accepted
