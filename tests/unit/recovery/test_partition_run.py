@@ -73,6 +73,16 @@ def answered(answer: Answer) -> Answered:
     return Answered(ElectionAnswer(answer))
 
 
+def test_what_is_given_up_after_a_durable_fact_and_before_any_request_has_its_own_order() -> None:
+    it = run()
+    it.apply(Started(frozenset({ORDERS})))
+    once_named = it.restored
+    it.apply(Abandoned(WHY, Ending.AGAIN))
+
+    assert (once_named, it.restored) == (None, True)
+    assert it.state is State.UNTOUCHED
+
+
 OURS = (2, 3, 1)
 ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
 RELAY = Relay(BrokerId(3), "kafka-3", 9092)

@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.partition_run import State
 from kafka_recovery.recovery.ports import Silent
 from kafka_recovery.recovery.session import Session, Waiting
 from unit.recovery.brokers import EPOCH
@@ -82,3 +83,43 @@ def test_a_partition_is_open_while_its_order_or_its_election_is(outcome: Outcome
     session.conclude(PartitionOutcome(ORDERS, outcome, why, order_restored=restored))
 
     assert session.is_open(ORDERS) is (outcome is Outcome.IN_DOUBT or restored is not True)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "restored"),
+    [
+        pytest.param([(State.ALTERED, True), (State.PLANNED, False)], False, id="the first one left its order"),
+        pytest.param([(State.ALTERED, None), (State.RESTORED, False)], None, id="nobody read the first one's order"),
+        pytest.param([(State.ALTERED, None), (State.ALTERED, True)], False, id="the last one left its order"),
+        pytest.param([(State.IN_DOUBT, False), (State.PLANNED, False)], True, id="neither did"),
+    ],
+)
+async def test_of_several_attempts_that_were_broken_off_the_order_is_told_that_any_of_them_left(
+    world: World, attempts: list[tuple[State, bool | None]], restored: bool | None
+) -> None:
+    """Of each attempt: where it stood, and whether the order is its election's."""
+    world.offline({3: 15, 2: 27})
+    plan = await world.plan()
+    session = Session(world)
+    for state, ours in attempts:
+        run = session.begin(plan, plan.decisions)[ORDERS]
+        run.state, run.begun, run.ours = state, state is not State.PLANNED, ours
+
+    session.give_up(plan, Reason("Broken", "the network is gone"))
+
+    (outcome,) = session.report().outcomes
+    assert (outcome.outcome, outcome.order_restored) == (Outcome.IN_DOUBT, restored)
+
+
+@pytest.mark.parametrize("state", [State.UNTOUCHED, State.RESTORED])
+async def test_an_attempt_that_was_named_and_left_nothing_to_undo_is_in_no_doubt(world: World, state: State) -> None:
+    world.offline({3: 15, 2: 27})
+    plan = await world.plan()
+    session = Session(world)
+    run = session.begin(plan, plan.decisions)[ORDERS]
+    run.state, run.begun = state, True
+
+    session.give_up(plan, Reason("Broken", "the network is gone"))
+
+    (outcome,) = session.report().outcomes
+    assert (outcome.outcome, code_of(outcome)) == (Outcome.REFUSED, "Broken")

@@ -66,6 +66,15 @@ def test_a_change_that_leaves_the_fence_as_it_is_changes_nothing() -> None:
     assert alive(log) == {B: epoch}
 
 
+def test_a_change_of_the_fence_that_a_later_release_may_know_leaves_its_broker_for_dead() -> None:
+    for unknown in (2, -2, 127):
+        log = created()
+        epoch = started(log, B)
+        log.add(changed(B, epoch, unknown))
+
+        assert alive(log) == {}
+
+
 def test_who_is_unregistered_is_not_alive() -> None:
     log = created()
     epoch = started(log, B)
