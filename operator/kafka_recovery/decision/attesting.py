@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.domain.attestation import Attestation
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId
 from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 
-ANSWERS = "AttestedBrokerAnswers"
+ANSWERS = Decisive.ATTESTED_BROKER_ANSWERS
 """Why an attestation never counts again: its broker gave a sign of life."""
 
 

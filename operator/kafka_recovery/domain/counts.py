@@ -7,16 +7,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 
-APPROVAL_MISSING = "ApprovalMissing"
+APPROVAL_MISSING = Decisive.APPROVAL_MISSING
 """The reason of an outcome that no rule refused: a person may still say yes."""
-STILL_TO_COME = frozenset({APPROVAL_MISSING, "PartitionLimitReached"})
+STILL_TO_COME = frozenset({APPROVAL_MISSING, Decisive.PARTITION_LIMIT_REACHED})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
-MEMBER_LEADS = "MemberLeads"
+MEMBER_LEADS = Decisive.MEMBER_LEADS
 """The reason of an outcome whose leader was in sync before: nobody knows how each election in between was held."""
-GONE = frozenset({"UnknownPartition", "UnknownTopicOrPartition", "TopicGone"})
+GONE = frozenset({Decisive.UNKNOWN_PARTITION, Decisive.UNKNOWN_TOPIC_OR_PARTITION, Decisive.TOPIC_GONE})
 """Reasons that no waiting mends: what they speak of is not there."""
 
 

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
@@ -386,4 +387,4 @@ def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool
     """
     if outcome is not None:
         return outcome.outcome.is_unverified
-    return run.held and run.why is not None and run.why.code != "TopicGone"
+    return run.held and run.why is not None and run.why.code != Decisive.TOPIC_GONE

@@ -31,6 +31,7 @@ from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.messages import FETCH_VERSIONS, SNAPSHOT_VERSIONS, fetch, fetch_snapshot
 from kafka_recovery.cluster.threads import Threads
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ _NEEDS = "CLUSTER_ACTION on the cluster (at the controllers)"
 DEADLINE = timedelta(seconds=5)
 """For one request. A controller that stands still keeps its connections, so only a deadline tells."""
 
-READING = Reason("ReadingMetadataLog", "the controllers' metadata log is being read: look again once it is")
+READING = Reason(Decisive.READING_METADATA_LOG, "the controllers' metadata log is being read: look again once it is")
 
 READ_APART = 16 * 1024
 """Bytes that are folded in a thread: so many are some 200 records, and 5 ms."""

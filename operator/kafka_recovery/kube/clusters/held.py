@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.machinery.api import Api, ApiError, Object
@@ -18,8 +19,8 @@ NAMED = 3
 """So many recoveries are named."""
 
 WAITS = "DeletionWaits"
-UNKNOWN = "RunsUnknown"
-NONE_ALTERED = Reason("NoRunBegun", "no recovery of it has begun to alter orders")
+UNKNOWN = Decisive.RUNS_UNKNOWN
+NONE_ALTERED = Reason(Decisive.NO_RUN_BEGUN, "no recovery of it has begun to alter orders")
 
 
 class HeldClusters:

@@ -11,11 +11,12 @@ from typing import Protocol
 
 from kafka_recovery.cluster.errors import ClusterError, MetadataLogUnavailable
 from kafka_recovery.cluster.metadata_log.reader import READING
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 
 _LOG = logging.getLogger(__name__)
 
-NO_CONTROLLERS = Reason("NoControllers", "spec.controllers is not set: no election is proven to lose nothing")
+NO_CONTROLLERS = Reason(Decisive.NO_CONTROLLERS, "spec.controllers is not set: no election is proven to lose nothing")
 
 _WITHIN = timedelta(seconds=10)
 """For one reading to be waited for; it goes on after that."""

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from kafka_recovery.cluster.metadata_log.reader import READING
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
-from kafka_recovery.kube.clusters.held import NONE_ALTERED, UNKNOWN
+from kafka_recovery.kube.clusters.held import NONE_ALTERED
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.clusters.pod_witness import NO_PODS
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
@@ -131,7 +131,7 @@ def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:
         return view.isolated or _CONNECTING
     if view.isolated and view.at - view.pulsed_at > timedelta(seconds=10):
         return view.isolated
-    return policy if isinstance(policy, Reason) and policy.code != "NoPolicy" else None
+    return policy if isinstance(policy, Reason) and policy.code != Decisive.NO_POLICY else None
 
 
 def _healthy(view: WatchView) -> Reason | None:
@@ -174,7 +174,7 @@ def _conditions(
         ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
         ("Reconciling", how is Standing.WORKING, ready),
         ("Stalled", how is Standing.STUCK, ready),
-        (ALTERED, None if altered.code in _UNKNOWN else altered.code != NONE_ALTERED.code, altered),
+        (ALTERED, None if altered.code in _UNKNOWN else altered.code != Decisive.NO_RUN_BEGUN, altered),
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
@@ -205,8 +205,11 @@ def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], n
     return Standing.STUCK if unready.code in _WRONG or "Stalled" in known or late else Standing.WORKING
 
 
-_WRONG = frozenset({"InvalidSpec", "InvalidConfiguration", "InvalidPolicy"})
-_UNKNOWN = frozenset({"ViewUnavailable", "ScanPending", "Connecting", NO_CONTROLLERS.code, READING.code, UNKNOWN})
+_WRONG = frozenset({Decisive.INVALID_SPEC, Decisive.INVALID_CONFIGURATION, Decisive.INVALID_POLICY})
+_UNKNOWN = frozenset(
+    {Decisive.VIEW_UNAVAILABLE, Decisive.SCAN_PENDING, Decisive.CONNECTING}
+    | {Decisive.NO_CONTROLLERS, Decisive.READING_METADATA_LOG, Decisive.RUNS_UNKNOWN}
+)
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.strimzi_objects import nodes_with
 from kafka_recovery.kube.resources.kinds import Certificates, ControllersSpec, TlsSpec
@@ -33,7 +34,7 @@ def unasked(kafka: str) -> Reason:
         f"{kafka}-cluster-operator-certs), and let the operator's Pods reach their port {PORT}; their addresses are "
         "found. See docs/how-to/strimzi.md"
     )
-    return Reason("NoControllers", message)
+    return Reason(Decisive.NO_CONTROLLERS, message)
 
 
 def advice(kafka: str) -> str:

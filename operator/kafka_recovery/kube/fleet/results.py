@@ -15,7 +15,7 @@ from kafka_recovery.kube.fleet.apart import Apart
 from kafka_recovery.kube.fleet.fields import Task
 from kafka_recovery.kube.fleet.leaders import TooManyLeaders, packed
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
-from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
+from kafka_recovery.kube.fleet.steps import Failure, Found, NoResult, Result
 
 if TYPE_CHECKING:
     from kafka_recovery.fleet.storage import Storage
@@ -26,7 +26,7 @@ PATIENCE = timedelta(seconds=30)
 LONG_PATIENCE = timedelta(minutes=2)
 """For all that a run wrote."""
 
-MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "StorageUnavailable"
+INVALID, UNREADABLE = "ResultInvalid", "StorageUnavailable"
 
 RANK = Task.RANK.lower()
 """What a manifest calls the task that chooses leaders."""
@@ -99,7 +99,9 @@ def _result(url: str, expected: Expected) -> Result:
         place = Storage.at(url)
         name = place.name(manifest.NAME)
         if not any(each.path.endswith(f"/{manifest.NAME}") and not each.is_folder for each in place.listed("")):
-            return NoResult(Reason(MISSING, f"{name} is not there: its driver ended with 0 and had not finished"))
+            return NoResult(
+                Reason(Failure.NO_RESULT, f"{name} is not there: its driver ended with 0 and had not finished")
+            )
         raw = place.read(manifest.NAME, at_most=manifest.LARGEST)
     except (InvalidDocument, TooLarge) as invalid:
         return NoResult(Reason(INVALID, str(invalid)))

@@ -32,11 +32,6 @@ LONGEST_PAUSE = timedelta(minutes=30)
 GRACE = timedelta(minutes=2)
 """For a cancelled run to end by itself; after it the object is deleted. As long again for the object to be gone."""
 
-AGAIN = frozenset(
-    {"ApplicationFailed", "ApplicationDeleted", "ApplicationRejected", "QuestionChanged", "ResultMissing"}
-)
-"""Failures that another attempt may not meet. What took too long would again; what a person did, a person mends."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -131,6 +126,11 @@ class Failure(StrEnum):
     NOT_OURS = "ApplicationNotOurs"
     TOO_LATE = "DeadlineExceeded"
     ASKED_ELSE = "QuestionChanged"
+    NO_RESULT = "ResultMissing"
+
+
+AGAIN = frozenset({Failure.FAILED, Failure.DELETED, Failure.REFUSED, Failure.ASKED_ELSE, Failure.NO_RESULT})
+"""Failures that another attempt may not meet. What took too long would again; what a person did, a person mends."""
 
 
 def next_step(ranking: FleetRanking, memory: Memory, seen: Seen | None, result: Result | None, now: datetime) -> Step:

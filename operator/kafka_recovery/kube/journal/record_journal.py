@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -446,7 +447,7 @@ def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
     more = f" (and {len(runs) - 1} more plans)" if len(runs) > 1 else ""
     recovery = runs[0][0].recovery
     return Reason(
-        "PlanNotShown",
+        Decisive.PLAN_NOT_SHOWN,
         f"RecoveryRecords {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
         "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
         "Delete none before you have compared the assignment orders of their partitions in Kafka with those that you "

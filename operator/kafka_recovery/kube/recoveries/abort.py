@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
@@ -18,7 +19,7 @@ from kafka_recovery.recovery.ports import JournalUnwritable
 
 _LOG = logging.getLogger(__name__)
 
-_WHY = Reason("Aborted", "spec.abort is true; nobody could work on it, and no order is altered for it")
+_WHY = Reason(Decisive.ABORTED, "spec.abort is true; nobody could work on it, and no order is altered for it")
 
 
 async def ended_unworked(

@@ -12,6 +12,7 @@ from datetime import timedelta
 from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -39,9 +40,6 @@ _LOG = logging.getLogger(__name__)
 BREATH = timedelta(milliseconds=200)
 """Between two readings, however much is written."""
 
-_UNCHECKED = "AdmissionPolicyMissing"
-"""Why a word is not acted on though it may be in a moment, of which no watch tells."""
-
 _FOREVER = timedelta(days=365)
 
 
@@ -54,7 +52,7 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     said = f"RecoveryApproval {approval.meta.name}"
     if (approval.meta.namespace, approval.recovery_name) != recovery or approval.recovery_uid != uid:
         return Reason(
-            "RecoveryReplaced",
+            Decisive.RECOVERY_REPLACED,
             f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it again",
         )
     if approval.decision is Word.REFUSE:
@@ -77,12 +75,12 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
     if counts is None or counts.decision is not Word.REFUSE or approval.decision is Word.REFUSE:
         return None
     said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
-    return Reason("RefusedByApprover", f"{said}: the recovery ends")
+    return Reason(Decisive.REFUSED_BY_APPROVER, f"{said}: the recovery ends")
 
 
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
     """That a yes does nothing; one of another recovery with this name is nobody's here."""
-    if against is None or approval.decision is Word.REFUSE or against.code == "RecoveryReplaced":
+    if against is None or approval.decision is Word.REFUSE or against.code == Decisive.RECOVERY_REPLACED:
         return ""
     return f"the approval of {approval.approver} is not used: {against.message}"
 
@@ -175,7 +173,7 @@ class KubeApprovals:
             if due and is_any_tried(unasked):
                 look.is_over(self.clock)
             doubt = await self._doubt(plan, heard.now, look)
-            if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
+            if doubt and (doubt.code == Decisive.PLAN_CHANGED or self.clock.now() >= look.expires_at):
                 self.void = doubt
                 return None
             if (said := heard.said) and doubt is None and heard.held is None:
@@ -212,7 +210,7 @@ class KubeApprovals:
         at = loop.time()
         now = await self.supervision.permission()
         said, held = (None, None) if now.halted else await self._said(shown)
-        lasts = LOOK if self.unsettled or (held and held.code == _UNCHECKED) else backstop()
+        lasts = LOOK if self.unsettled or (held and held.code == Decisive.ADMISSION_POLICY_MISSING) else backstop()
         return _Heard(now, said, held, at, at + lasts.total_seconds())
 
     async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
@@ -258,7 +256,7 @@ class KubeApprovals:
         if said is None or said.decision is not Word.REFUSE:
             return False
         why = f": {said.reason}" if said.reason else ""
-        self.refused = Reason("RefusedByApprover", f"{said.approver} refused the plan{why}")
+        self.refused = Reason(Decisive.REFUSED_BY_APPROVER, f"{said.approver} refused the plan{why}")
         return True
 
     async def close(self, end: Reason) -> None:

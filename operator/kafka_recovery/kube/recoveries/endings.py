@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from kafka_recovery.domain.counts import elected_uncleanly, is_led_by_member
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
@@ -53,5 +54,5 @@ def foremost(reasons: Sequence[Reason]) -> Reason:
 def reason_of(trouble: BaseException) -> Reason:
     """Of what is no fault of the cluster."""
     if isinstance(trouble, InvalidDocument):
-        return Reason("JournalDamaged", str(trouble))
+        return Reason(Decisive.JOURNAL_DAMAGED, str(trouble))
     return Reason("KubernetesUnreachable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))

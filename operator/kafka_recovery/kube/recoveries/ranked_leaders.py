@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from kafka_recovery.decision.planner import open_to_ranking
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
@@ -31,7 +32,7 @@ from kafka_recovery.kube.resources.objects import SOON
 
 _WAY_OUT = "; or make a recovery without rankingRef"
 
-_MAY_PASS = frozenset({"RankingNotReady", "RankingUnreadable"})
+_MAY_PASS = frozenset({Decisive.RANKING_NOT_READY, Decisive.RANKING_UNREADABLE})
 """What waiting may mend; the rest wants a person."""
 
 
@@ -134,7 +135,7 @@ class RankedLeaders:
         except ApiError as error:
             right = "the operator may not read FleetRankings, see manifests/rbac/optional/fleet.yaml: "
             forbidden = error.status == HTTPStatus.FORBIDDEN
-            raise _Unusable("RankingUnreadable", f"{right if forbidden else ''}{error}") from None
+            raise _Unusable(Decisive.RANKING_UNREADABLE, f"{right if forbidden else ''}{error}") from None
         if ranking.task is not Task.RANK:
             raise _Unusable("RankingInvalid", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
         well = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
@@ -145,7 +146,7 @@ class RankedLeaders:
             said = f"run {well[0].name} of FleetRanking {name} holds no leaders: {well[0].reason.message}"
             raise _Unusable("RankingInvalid", f"{said}{_WAY_OUT}")
         if not good:
-            raise _Unusable("RankingNotReady", f"no run of FleetRanking {name} has succeeded yet")
+            raise _Unusable(Decisive.RANKING_NOT_READY, f"no run of FleetRanking {name} has succeeded yet")
         return (kept or good)[0]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -45,18 +46,14 @@ from kafka_recovery.kube.resources.kinds import (
     read_recovery,
 )
 from kafka_recovery.kube.resources.objects import Key, SharedObjects
-from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, OTHERS, Room, Used
+from kafka_recovery.kube.watching.room import INCIDENTS, OTHERS, Room, Used
 
 RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
-_MISMATCH = "ClusterIdMismatch"
-_DAMAGED = "JournalDamaged"
-_STUCK = frozenset({_DAMAGED, _MISMATCH})
+_STUCK = frozenset({Decisive.JOURNAL_DAMAGED, Decisive.CLUSTER_ID_MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
-
-_MISSING = "WatchedClusterMissing"
 
 
 class Recoveries:
@@ -196,9 +193,11 @@ class Recoveries:
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             ends = recovery.abort or recovery.meta.deleting_since
-            if waits.code == NO_ROOM and not ends:
+            if waits.code == Decisive.TOO_MANY_RECOVERIES and not ends:
                 return backstop()
-            quiet = waits not in SOON_OVER and (waits.code == _DAMAGED or self._is_told(key[0], recovery))
+            quiet = waits not in SOON_OVER and (
+                waits.code == Decisive.JOURNAL_DAMAGED or self._is_told(key[0], recovery)
+            )
             return presence_pause() if quiet and not ends else AGAIN
         open_ = self._open[key]
         open_.room = room_of(recovery)
@@ -249,7 +248,7 @@ class Recoveries:
         return isinstance(cluster, Reason) or recovery.cluster_id != cluster.spec.cluster_id
 
     def _not_taken(self, key: Key, untaken: Untaken) -> None:
-        if untaken.why.code == NO_ROOM:
+        if untaken.why.code == Decisive.TOO_MANY_RECOVERIES:
             self._untaken.pop(key, None)
         else:
             self._untaken[key] = untaken
@@ -318,7 +317,7 @@ class Recoveries:
         if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
-        if waits is None or waits.code in (_DAMAGED, NO_ROOM):
+        if waits is None or waits.code in (Decisive.JOURNAL_DAMAGED, Decisive.TOO_MANY_RECOVERIES):
             self._taken(cluster, key)
         if waits is None:
             before, waited = self._untaken.pop(key, None), self._waiting.forget(key)
@@ -334,7 +333,7 @@ class Recoveries:
 
     async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
         """A process that has just started has not opened it yet: that is no reason to call it missing."""
-        if told.code != _MISSING:
+        if told.code != Decisive.WATCHED_CLUSTER_MISSING:
             return told
         try:
             await self._objects.cluster(cluster)
@@ -345,7 +344,7 @@ class Recoveries:
     async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
-            return Reason(_MISMATCH, f"{message} {cluster.spec.cluster_id}; delete this recovery")
+            return Reason(Decisive.CLUSTER_ID_MISMATCH, f"{message} {cluster.spec.cluster_id}; delete this recovery")
         if cluster.comes_after(key[1], recovery.meta.created_at) and not cluster.only_restores:
             return NOT_YET
         journal = self._journal(key, recovery, cluster.finalizer(self._api))
@@ -354,7 +353,7 @@ class Recoveries:
         except ClusterFault as fault:
             return fault.reason
         except InvalidDocument as damaged:
-            return Reason(_DAMAGED, str(damaged))
+            return Reason(Decisive.JOURNAL_DAMAGED, str(damaged))
         if isinstance(scope, Reason):
             return scope
         run = self._assembly.run(key, recovery, cluster, journal, scope)

@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 
 from kafka_recovery.domain.counts import APPROVAL_MISSING
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -36,9 +37,6 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
-
-NEVER_SHOWN = "PlanNotShown"
-"""The halt that only a person ends."""
 
 _TROUBLE = (ClusterFault, JournalUnwritable, InvalidDocument, PlanFinished, PlanForAnotherCluster, ApiError)
 
@@ -278,10 +276,10 @@ class RecoveryRun:
 
     def _hold(self, halt: Reason) -> None:
         """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
-        self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
+        self.progress.enter(Phase.STUCK if halt.code == Decisive.PLAN_NOT_SHOWN else Phase.HELD, halt)
         settled = not self.approvals.unsettled and (self._restored or self._step is not _Step.RESUME)
-        self._owners_hold = settled and halt.code != NEVER_SHOWN
-        self._person_mends = settled and halt.code == NEVER_SHOWN
+        self._owners_hold = settled and halt.code != Decisive.PLAN_NOT_SHOWN
+        self._person_mends = settled and halt.code == Decisive.PLAN_NOT_SHOWN
 
     @contextmanager
     def _calling(self) -> Iterator[Engine]:

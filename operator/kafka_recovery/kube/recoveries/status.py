@@ -14,6 +14,7 @@ from kafka_recovery.decision.card import in_brief, in_place_of_electing
 from kafka_recovery.decision.costs import BrokerCost, costs
 from kafka_recovery.decision.waiting import asked_about_all
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
@@ -39,10 +40,10 @@ MOST_BROKERS = 50
 LONGEST_ADVICE = 4096
 """Characters of `plan.summary` and `plan.waiting`: what must not be done is not to be cut."""
 
-OBSERVE_ONLY = "ObserveOnly"
+OBSERVE_ONLY = Decisive.OBSERVE_ONLY
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
 
-REFUSED_BY_APPROVER = "RefusedByApprover"
+REFUSED_BY_APPROVER = Decisive.REFUSED_BY_APPROVER
 """Why a recovery ends to whose plan a person said no."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from kafka_recovery.domain.attestation import Attestation
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
@@ -21,7 +22,7 @@ from kafka_recovery.recovery.supervision import Authority, Permission
 
 T = TypeVar("T")
 
-OVER = frozenset({"Deleted", "Aborted"})
+OVER = frozenset({Decisive.DELETED, Decisive.ABORTED})
 """Halts that end a recovery: its orders are restored, and that is all."""
 
 _BY_AUTHORITY = "authority is Approve, of the operator or of the WatchedCluster"
@@ -161,13 +162,13 @@ class KubeSupervision:
 
     def _over(self, recovery: PartitionRecovery) -> Reason | None:
         if recovery.meta.uid != self._uid or recovery.meta.deleting_since:
-            return Reason("Deleted", "the PartitionRecovery was deleted: nothing more is elected for it")
+            return Reason(Decisive.DELETED, "the PartitionRecovery was deleted: nothing more is elected for it")
         if recovery.abort:
-            return Reason("Aborted", "spec.abort is true: nothing more is elected, orders are restored")
+            return Reason(Decisive.ABORTED, "spec.abort is true: nothing more is elected, orders are restored")
 
     def _missing(self, missing: NotFound) -> Reason:
         if f"partitionrecoveries/{self._key[1]}" in missing.path:
-            return Reason("Deleted", "the PartitionRecovery is gone: nothing more is elected for it")
+            return Reason(Decisive.DELETED, "the PartitionRecovery is gone: nothing more is elected for it")
         kind = "RecoveryPolicy" if "/recoverypolicies/" in missing.path else "WatchedCluster"
         name = missing.path.rpartition("/")[2]
         return Reason(f"{kind}Missing", f"{kind} {name} is not there: without it nothing is elected; create it")
@@ -206,9 +207,11 @@ def _unruled(recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | N
     name = cluster.meta.name
     if cluster.cluster_id != recovery.cluster_id:
         message = f"this recovery is for cluster {recovery.cluster_id}; WatchedCluster {name} is another one now"
-        return Reason("ClusterIdMismatch", f"{message} ({cluster.cluster_id})")
+        return Reason(Decisive.CLUSTER_ID_MISMATCH, f"{message} ({cluster.cluster_id})")
     if cluster.policy_name is None:
-        return Reason("NoPolicy", f"WatchedCluster {name} names no policy (spec.policyRef): it is observed only")
+        return Reason(
+            Decisive.NO_POLICY, f"WatchedCluster {name} names no policy (spec.policyRef): it is observed only"
+        )
 
 
 def _held(looked: T | BaseException) -> T:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 
-NO_ROOM = "TooManyRecoveries"
+NO_ROOM = Decisive.TOO_MANY_RECOVERIES
 
 
 class Used(NamedTuple):

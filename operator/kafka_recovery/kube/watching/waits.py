@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from kafka_recovery.cluster.scan import OfflinePartition
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 
@@ -19,9 +20,9 @@ try may follow. Who is not back then may never be: a Pod that fits on no node lo
 ASK_AGAIN = timedelta(seconds=1)
 """So often it is looked whether they are done: that is how late an incident may be."""
 
-STRIMZI_ROLLS = "StrimziRolls"
-REBALANCING = "Rebalancing"
-STRIMZI_UNKNOWN = "StrimziUnknown"
+STRIMZI_ROLLS = Decisive.STRIMZI_ROLLS
+REBALANCING = Decisive.REBALANCING
+STRIMZI_UNKNOWN = Decisive.STRIMZI_UNKNOWN
 WAITS = frozenset({STRIMZI_ROLLS, REBALANCING, STRIMZI_UNKNOWN})
 """Codes of the reasons why an incident that is due is held back for what others do."""
 

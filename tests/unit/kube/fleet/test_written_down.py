@@ -12,7 +12,7 @@ from kafka_recovery.kube.fleet import naming
 from kafka_recovery.kube.fleet.dialect import PLURAL
 from kafka_recovery.kube.fleet.fields import Choice
 from kafka_recovery.kube.fleet.resource import read_ranking
-from kafka_recovery.kube.fleet.results import INVALID, MISSING, UNREADABLE
+from kafka_recovery.kube.fleet.results import INVALID, UNREADABLE
 from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR
 from kafka_recovery.kube.fleet.steps import Failure
@@ -83,7 +83,7 @@ def test_what_reads_object_stores_may_open_no_recovery_and_what_elects_only_read
 def test_each_word_is_explained() -> None:
     words = [
         *(str(word) for enum in (Failure, State, Choice) for word in enum),
-        *(INVALID, MISSING, UNREADABLE, NO_SPARK_OPERATOR),
+        *(INVALID, UNREADABLE, NO_SPARK_OPERATOR),
         *STANDINGS,
         *TROUBLES,
         naming.MAIN_FILE,

@@ -1,0 +1,143 @@
+"""A code by which something is decided is declared once, and whoever else comes to say it is noticed here.
+
+To rename one, or to merge two, changes this table: then look at what is decided by them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_recovery.domain.decisive import Decisive
+from kafka_recovery.kube.fleet.steps import Failure
+from unit.docs.said_reasons import PACKAGE, collected, nodes
+
+DECIDING = ("domain", "kube", "recovery")
+"""The rooms that must decide by nothing else."""
+
+OF_SPARK = {"kube/fleet/apache.py", "kube/fleet/kubeflow.py"}
+
+SAID_BY: dict[Decisive, dict[str, int]] = {
+    Decisive.DELETED: {"kube/recoveries/supervision.py": 2},
+    Decisive.ABORTED: {"domain/outcome.py": 1, "kube/recoveries/abort.py": 1, "kube/recoveries/supervision.py": 1},
+    Decisive.PLAN_NOT_SHOWN: {"kube/journal/record_journal.py": 1},
+    Decisive.JOURNAL_DAMAGED: {
+        "kube/recoveries/endings.py": 1,
+        "kube/recoveries/recoveries.py": 1,
+        "recovery/engine.py": 1,
+        "recovery/journal_files.py": 1,
+    },
+    Decisive.CLUSTER_ID_MISMATCH: {
+        "cluster/errors.py": 1,
+        "kube/clusters/strimzi_objects.py": 1,
+        "kube/recoveries/recoveries.py": 1,
+        "kube/recoveries/supervision.py": 1,
+    },
+    Decisive.WATCHED_CLUSTER_MISSING: {"kube/clusters/clusters.py": 2, "kube/recoveries/supervision.py": 1},
+    Decisive.TOO_MANY_RECOVERIES: {"kube/watching/room.py": 1},
+    Decisive.RANKING_NOT_READY: {"kube/recoveries/ranked_leaders.py": 1},
+    Decisive.RANKING_UNREADABLE: {"kube/recoveries/ranked_leaders.py": 1},
+    Decisive.OBSERVE_ONLY: {"kube/recoveries/supervision.py": 1, "recovery/supervision.py": 1},
+    Decisive.RECOVERY_REPLACED: {"kube/recoveries/approvals.py": 1},
+    Decisive.ADMISSION_POLICY_MISSING: {"kube/resources/admission.py": 3},
+    Decisive.PLAN_CHANGED: {"decision/sameness.py": 5},
+    Decisive.REFUSED_BY_APPROVER: {"domain/outcome.py": 1, "kube/recoveries/approvals.py": 2},
+    Decisive.ATTESTED_BROKER_ANSWERS: {"decision/attesting.py": 1, "kube/recoveries/void_attestations.py": 1},
+    Decisive.APPROVAL_MISSING: {"recovery/supervision.py": 1},
+    Decisive.PARTITION_LIMIT_REACHED: {"decision/refusals.py": 1, "recovery/supervision.py": 1},
+    Decisive.MEMBER_LEADS: {"recovery/outcomes.py": 1},
+    Decisive.UNKNOWN_PARTITION: {"cluster/metadata.py": 1},
+    Decisive.UNKNOWN_TOPIC_OR_PARTITION: {},
+    Decisive.TOPIC_GONE: {"recovery/outcomes.py": 1},
+    Decisive.NO_POLICY: {
+        "kube/clusters/clusters.py": 2,
+        "kube/recoveries/supervision.py": 1,
+        "kube/watching/incidents.py": 1,
+    },
+    Decisive.INVALID_SPEC: {
+        "kube/clusters/opening.py": 1,
+        "kube/fleet/prefixes.py": 1,
+        "kube/fleet/rankings.py": 3,
+        "kube/fleet/results.py": 1,
+        "kube/recoveries/recoveries.py": 1,
+    },
+    Decisive.INVALID_CONFIGURATION: {"cluster/errors.py": 1},
+    Decisive.INVALID_POLICY: {
+        "kube/clusters/clusters.py": 1,
+        "kube/clusters/policies.py": 1,
+        "kube/fleet/policy_copies.py": 1,
+    },
+    Decisive.VIEW_UNAVAILABLE: {"kube/clusters/status.py": 2},
+    Decisive.SCAN_PENDING: {"kube/clusters/status.py": 1, "kube/recoveries/scopes.py": 1, "kube/watching/watch.py": 1},
+    Decisive.CONNECTING: {"kube/clusters/status.py": 1},
+    Decisive.NO_CONTROLLERS: {"kube/clusters/history.py": 1, "kube/clusters/strimzi_controllers.py": 1},
+    Decisive.READING_METADATA_LOG: {"cluster/metadata_log/reader.py": 1},
+    Decisive.RUNS_UNKNOWN: {"kube/clusters/held.py": 1},
+    Decisive.NO_RUN_BEGUN: {"kube/clusters/held.py": 1},
+    Decisive.STRIMZI_ROLLS: {"kube/clusters/strimzi_objects.py": 1},
+    Decisive.REBALANCING: {"kube/clusters/strimzi_objects.py": 1},
+    Decisive.STRIMZI_UNKNOWN: {"kube/clusters/strimzi.py": 1},
+}
+"""How often each is said, and where. One is said by Kafka alone."""
+
+ELSEWHERE = {
+    ("kube/recoveries/endings.py", "first"),  # the same code, whichever it is
+    ("kube/recoveries/progress.py", "code"),
+    ("kube/recoveries/told.py", "{each.get('reason') for each in old}"),
+}
+"""What compares codes with one another, and decides by none."""
+
+
+def test_who_says_a_code_by_which_something_is_decided_is_known() -> None:
+    said: dict[Decisive, Counter[str]] = {code: Counter() for code in Decisive}
+    for each in collected():
+        if each.code in said:
+            said[Decisive(each.code)][each.file] += 1
+
+    assert said == SAID_BY
+
+
+def test_no_failure_of_a_run_is_said_elsewhere() -> None:
+    """But what a Spark operator tells of its own is handed on in the same word."""
+    others = {(each.code, each.file) for each in collected() if each.code in {*Failure}}
+
+    assert {file for _, file in others} == {"kube/fleet/steps.py", "kube/fleet/results.py", *OF_SPARK}
+    assert {code for code, file in others if file in OF_SPARK} == {Failure.FAILED}
+
+
+@pytest.mark.parametrize("file", sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")))
+def test_nothing_is_decided_by_a_word_that_is_not_declared(file: str) -> None:
+    if file.partition("/")[0] not in DECIDING:
+        return
+    undeclared = [
+        f"line {each.lineno}: {ast.unparse(each)}"
+        for each, other in _compared(file)
+        if (file, ast.unparse(other)) not in ELSEWHERE and not _is_declared(file, other)
+    ]
+
+    assert undeclared == []
+
+
+def _compared(file: str) -> Iterator[tuple[ast.Compare, ast.expr]]:
+    """Comparisons of a reason's code, and with what."""
+    for node in nodes(file):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            others = [side for side in sides if not (isinstance(side, ast.Attribute) and side.attr == "code")]
+            if len(others) < len(sides):
+                yield from ((node, other) for other in others)
+
+
+def _is_declared(file: str, told: ast.expr) -> bool:
+    """Whether it is one of these codes, or several of them."""
+    module = importlib.import_module("kafka_recovery." + file.removesuffix(".py").replace("/", "."))
+    try:
+        value = eval(compile(ast.Expression(told), file, "eval"), vars(module))
+    except NameError:
+        return False
+    several = value if isinstance(value, frozenset | set | tuple) else (value,)
+    return all(isinstance(each, Decisive | Failure) for each in several)
