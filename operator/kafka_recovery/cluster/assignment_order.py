@@ -15,6 +15,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kafka_recovery.cluster.brokers import Permit
+from kafka_recovery.cluster.codec import structure
 from kafka_recovery.cluster.controller_requests import (
     ACCEPTED,
     DEADLINE,
@@ -33,6 +34,11 @@ from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Unseen
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
+
+_topic = structure(AlterPartitionReassignmentsRequest.ReassignableTopic, "name", "partitions")
+_partition = structure(
+    AlterPartitionReassignmentsRequest.ReassignableTopic.ReassignablePartition, "partition_index", "replicas"
+)
 
 _UNCLEAN = 1
 _REASSIGNMENT_VERSIONS = (0, 1)
@@ -126,15 +132,7 @@ class AssignmentOrderElection:
         except ClusterError as error:
             return dict.fromkeys(orders, ElectionAnswer(Answer.CHANGED, error.reason))
         topics = [
-            make.ReassignableTopic(
-                name=name,
-                partitions=[
-                    make.ReassignableTopic.ReassignablePartition(
-                        partition_index=index, replicas=list(orders[TopicPartition(name, index)])
-                    )
-                    for index in indexes
-                ],
-            )
+            _topic(name, [_partition(index, list(orders[TopicPartition(name, index)])) for index in indexes])
             for name, indexes in by_topic(orders).items()
         ]
         message = make(

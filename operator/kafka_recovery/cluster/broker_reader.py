@@ -30,6 +30,7 @@ _LEADS = frozenset({_NONE, _OFFSET_NOT_AVAILABLE})
 epoch (KIP-207), and does not while the ISR is below min.insync.replicas (KAFKA-15583)."""
 
 _VERSIONS = (7, 11)
+_topic = structure(ListOffsetsRequest.ListOffsetsTopic, "name", "partitions")
 _question = structure(
     ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition, "partition_index", "current_leader_epoch", "timestamp"
 )
@@ -89,24 +90,23 @@ class BrokerReader:
         """One ListOffsets for all; checked: only what was asked, nothing twice, no impossible offset."""
         if not epochs:
             return {}
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, dict[int, TopicPartition]] = {}
         for id in sorted(epochs):
-            topics.setdefault(id.topic, []).append(_question(id.partition, epochs[id], timestamp))
+            topics.setdefault(id.topic, {})[id.partition] = id
+        asked = [
+            _topic(name, [_question(index, epochs[id], timestamp) for index, id in ids.items()])
+            for name, ids in topics.items()
+        ]
         answer = await self.ask(
-            ListOffsetsRequest(
-                replica_id=replica_id,
-                isolation_level=0,
-                topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=of) for name, of in topics.items()],
-            ),
-            versions=_VERSIONS,
+            ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=asked), versions=_VERSIONS
         )
         found: dict[TopicPartition, Any] = {}
         for entry in answer.topics:
+            left = topics.get(entry.name, {})
             for part in entry.partitions:
-                id = TopicPartition(entry.name, part.partition_index)
-                if id not in epochs or id in found or (part.error_code == _NONE and part.offset < -1):
-                    raise InvalidAnswer(
-                        self.at, f"ListOffsets gave {id} offset {part.offset}: not asked, twice or impossible"
-                    )
-                found[id] = part
+                about = left.pop(part.partition_index, None)
+                if about is None or (part.error_code == _NONE and part.offset < -1):
+                    what = f"{entry.name}-{part.partition_index} offset {part.offset}"
+                    raise InvalidAnswer(self.at, f"ListOffsets gave {what}: not asked, twice or impossible")
+                found[about] = part
         return found

@@ -29,6 +29,7 @@ _BEYOND_ANY_END = 2**63 - 1
 _VERSIONS = (13, 16)
 """From 13 on a topic has its id. After 16 each partition has fields for replicas, which cost time and stay empty."""
 
+_topic = structure(FetchRequest.FetchTopic, "topic_id", "partitions")
 _question = structure(
     FetchRequest.FetchTopic.FetchPartition,
     "partition",
@@ -47,10 +48,11 @@ class Probe:
     `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of
     epoch and end offset, newest first; all of them once `walked`. `unreadable`: why there is no vector. `same`: the
     log as it was measured before, if it can't have changed since. `ends_before`: its broker can't read where it said
-    that the log ends.
+    that the log ends. `question`: what Fetch was asked last about it, to be asked again with another epoch.
     """
 
     state: PartitionState
+    id: TopicPartition = field(init=False)
     end: int | None = None
     start: int | None = None
     high_watermark: int | None = None
@@ -64,10 +66,10 @@ class Probe:
     unreadable: Reason | None = None
     leads: bool = False
     ends_before: bool = False
+    question: Any = None
 
-    @property
-    def id(self) -> TopicPartition:
-        return self.state.id
+    def __post_init__(self) -> None:
+        self.id = self.state.id
 
     def go_on_from(self, earlier: Probe) -> None:
         """Take over what an attempt that was not finished has found, if that can't have changed since.
@@ -129,6 +131,10 @@ class Probe:
 Asked = tuple[Probe, int]
 """A replica, and the epoch it is asked about."""
 
+Told = dict[int, tuple[int, int] | None]
+"""By a question's place among those that are asked: the largest epoch ≤ the asked one and its end offset; None where
+the asked one is above the latest."""
+
 _NO_EPOCH = -1
 """Asked about none, a broker tells instead whether its log reaches to the offset that it is asked for."""
 
@@ -164,20 +170,23 @@ class EpochVectors:
         while searching:
             asked = [(p, p.known + 1 if hinted and p.known >= 0 else (p.known + p.above) // 2) for p in searching]
             hinted = False
-            found = await self._ends_of_epochs(asked)
-            for probe, epoch in asked:
-                if probe.id in found:
-                    probe.known, probe.above = (epoch, probe.above) if found[probe.id] else (probe.known, epoch)
+            told = await self._ends_of_epochs(asked)
+            for place, epoch_and_end in told.items():
+                probe, epoch = asked[place]
+                if epoch_and_end is None:
+                    probe.above = epoch
+                else:
+                    probe.known = epoch
             searching = [p for p in searching if p.above - p.known > 1 and p.unreadable is None]
 
     async def _walk_down(self, walking: Sequence[Asked]) -> None:
         while walking:
-            found = await self._ends_of_epochs(walking)
+            told = await self._ends_of_epochs(walking)
             further = []
-            for probe, asked in walking:
+            for place, (probe, asked) in enumerate(walking):
                 if probe.unreadable is not None:
                     continue
-                epoch_and_end = found.get(probe.id)
+                epoch_and_end = told.get(place)
                 if epoch_and_end is None:
                     what = f"epoch {asked} was gone from the log of {probe.id} while its vector was read"
                     probe.unreadable = Reason("EpochVectorUnreadable", f"broker {self.reader.broker}: {what}")
@@ -187,65 +196,75 @@ class EpochVectors:
                     probe.walked = True
             walking = further
 
-    async def _ends_of_epochs(self, asked: Sequence[Asked]) -> Mapping[TopicPartition, tuple[int, int] | None]:
-        """For each (replica, epoch E): the largest epoch ≤ E and its end offset; None where E is above the latest."""
-        by_id = {probe.id: (probe, epoch) for probe, epoch in asked}
-        answer = await self.reader.ask(_fetch(by_id), versions=_VERSIONS)
+    async def _ends_of_epochs(self, asked: Sequence[Asked]) -> Told:
+        """Ask each replica about its epoch; of those that are not told of, `unreadable` says why."""
+        places: dict[TopicId, dict[int, int]] = {}
+        for place, (probe, _) in enumerate(asked):
+            places.setdefault(probe.state.topic_id, {})[probe.id.partition] = place
+        answer = await self.reader.ask(_fetch(asked, places), versions=_VERSIONS)
         if answer.error_code:
-            self._left_unread(by_id.values(), answer.error_code)
+            self._left_unread(asked, answer.error_code)
             return {}
-        names = {probe.state.topic_id: probe.id.topic for probe, _ in by_id.values()}
-        found: dict[TopicPartition, tuple[int, int] | None] = {}
+        told: Told = {}
         for entry in answer.responses:
-            topic_name = names.get(topic_id_text(entry.topic_id), "")
+            of_topic = places.get(topic_id_text(entry.topic_id), {})
             for part in entry.partitions:
-                pair = by_id.get(TopicPartition(topic_name, part.partition_index))
-                if pair is None:
+                found = of_topic.get(part.partition_index)
+                if found is None:
                     raise InvalidAnswer(self.reader.at, "Fetch answered about a partition that was not asked")
-                self._note_epoch(pair[0], pair[1], part, found)
-        self._left_unread([pair for id, pair in by_id.items() if id not in found and pair[0].unreadable is None], 0)
-        return found
+                self._note_epoch(found, asked[found], part, told)
+        if len(told) < len(asked):
+            self._left_unread([q for place, q in enumerate(asked) if place not in told and q[0].unreadable is None], 0)
+        return told
 
-    def _note_epoch(
-        self, probe: Probe, asked: int, part: Any, found: dict[TopicPartition, tuple[int, int] | None]
-    ) -> None:
-        id, diverging, broker = probe.id, part.diverging_epoch, self.reader.broker
+    def _note_epoch(self, place: int, question: Asked, part: Any, told: Told) -> None:
+        probe, asked = question
         if part.error_code == _OUT_OF_RANGE:
-            found[id], probe.ends_before = None, asked == _NO_EPOCH
-        elif part.error_code != _NONE:
+            told[place], probe.ends_before = None, asked == _NO_EPOCH
+            return
+        id, broker = probe.id, self.reader.broker
+        if part.error_code != _NONE:
             what = f"Fetch of {id} at broker {broker}"
             probe.unreadable = reason_for(part.error_code, what, needs=f"READ on topic {id.topic}")
             probe.knows_current_epoch = probe.knows_current_epoch and part.error_code == _TOPIC_AUTHORIZATION_FAILED
-        elif diverging is None or not 0 <= diverging.epoch <= asked or diverging.end_offset < 0:
+            return
+        diverging = part.diverging_epoch
+        if diverging is None or not 0 <= diverging.epoch <= asked or diverging.end_offset < 0:
             probe.unreadable = Reason("EpochVectorUnreadable", f"broker {broker} gave no leader epochs of {id}")
-        else:
-            found[id] = (diverging.epoch, diverging.end_offset)
-            if part.log_start_offset >= 0:
-                probe.start = part.log_start_offset
-            if part.high_watermark >= 0:
-                probe.high_watermark = part.high_watermark
+            return
+        told[place] = (diverging.epoch, diverging.end_offset)
+        if part.log_start_offset >= 0:
+            probe.start = part.log_start_offset
+        if part.high_watermark >= 0:
+            probe.high_watermark = part.high_watermark
 
-    def _left_unread(self, pairs: Iterable[Asked], code: int) -> None:
+    def _left_unread(self, questions: Iterable[Asked], code: int) -> None:
         broker = self.reader.broker
-        for probe, _ in pairs:
+        for probe, _ in questions:
             left_out = Reason("EpochVectorUnreadable", f"broker {broker} left out {probe.id}")
             probe.unreadable = reason_for(code, f"Fetch of {probe.id} at broker {broker}") if code else left_out
 
 
-def _fetch(asked: Mapping[TopicPartition, Asked]) -> Any:
+def _fetch(asked: Sequence[Asked], places: Mapping[TopicId, Mapping[int, int]]) -> Any:
     """A Fetch that gets no records, only where each replica's epoch ends."""
-    by_topic: dict[TopicId, list[Any]] = {}
-    for id in sorted(asked):
-        probe, epoch = asked[id]
-        leader_epoch = probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH
-        offset = probe.end if epoch == _NO_EPOCH else _BEYOND_ANY_END
-        question = _question(id.partition, leader_epoch, epoch, offset, -1, 1)
-        by_topic.setdefault(probe.state.topic_id, []).append(question)
-    topics = [FetchRequest.FetchTopic(topic_id=topic_uuid(id), partitions=of) for id, of in by_topic.items()]
+    topics = [
+        _topic(topic_uuid(id), [_question_about(*asked[place]) for place in of_topic.values()])
+        for id, of_topic in places.items()
+    ]
     return FetchRequest(
         max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
         topics=topics, forgotten_topics_data=[], rack_id="",
     )  # fmt: skip
+
+
+def _question_about(probe: Probe, epoch: int) -> Any:
+    leader_epoch = probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH
+    offset = probe.end if epoch == _NO_EPOCH else _BEYOND_ANY_END
+    question = probe.question
+    if question is None:
+        question = probe.question = _question(probe.id.partition, leader_epoch, epoch, offset, -1, 1)
+    question.current_leader_epoch, question.last_fetched_epoch, question.fetch_offset = leader_epoch, epoch, offset
+    return question
 
 
 def _one_step_down(probe: Probe, found: tuple[int, int]) -> bool:

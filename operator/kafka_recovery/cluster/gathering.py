@@ -157,10 +157,12 @@ class Gathering:
         self._note_same_epochs()
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
         for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
+            why, listed = self.impostors.get(broker), view.cluster.brokers.get(broker)
+            another = Replica(broker, None, why) if why else None
+            alive = listed is not None and not listed.fenced
             for state in held:
-                why = self.impostors.get(broker)
-                replica = _as_known(state, view, survey[state.id])
-                found[state.id][broker] = Replica(broker, None, why) if why else replica
+                replica = another or survey[state.id]
+                found[state.id][broker] = _as_known(state, replica) if alive else replica
         return found
 
     def _note_same_epochs(self) -> None:
@@ -180,7 +182,7 @@ class Gathering:
         entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
         if entry is None:
             nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
-            return {state.id: Replica(broker, None, nowhere) for state in held}
+            return dict.fromkeys((state.id for state in held), Replica(broker, None, nowhere))
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
         ends = self._reader(view.versions.get(broker))
@@ -207,7 +209,8 @@ class Gathering:
         silent = problem or Reason("BrokerTimeout", f"broker {broker} did not answer")
         if not found and silent.code == BrokerTimeout.code:
             self.silent[broker] = silent
-        return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
+        untold = Replica(broker, None, silent)
+        return {state.id: found.get(state.id, untold) for state in held}
 
     def _reader(self, versions: ApiVersions | None) -> ReplicaReader:
         """GetReplicaLogInfo, if it is configured, and offered by this broker; else what every release has."""
@@ -300,13 +303,12 @@ def _unfinished(replica: Replica) -> bool:
     return replica.problem is not None and replica.problem.code == UNFINISHED
 
 
-def _as_known(state: PartitionState, view: View, replica: Replica) -> Replica:
-    """The replica as measured, and as the controller knows it: KIP-858 has brokers tell it which directories failed.
+def _as_known(state: PartitionState, replica: Replica) -> Replica:
+    """A live broker's replica as measured, and as the controller knows it: brokers tell it of directories that failed.
 
-    A live broker's replica is offline for that alone; even if its log still answers, the controller passes it over.
+    Such a replica is offline for that alone (KIP-858); even if its log still answers, the controller passes it over.
     """
-    listed = view.cluster.brokers.get(replica.broker)
-    if replica.log is None or listed is None or listed.fenced or replica.broker not in state.offline:
+    if replica.log is None or replica.broker not in state.offline:
         return replica
     message = f"broker {replica.broker} is alive, but by the controller the log directory of {state.id} is offline"
     return replace(replica, problem=Reason(LOG_DIR_OFFLINE, f"{message} there; it can't be elected"))

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -30,6 +31,9 @@ MOST_BROKERS = 10_000
 
 MOST_PARTITIONS = 2_000_000
 """More than KRaft's controllers hold; pages that show more are not gone on with."""
+
+_TOPICS_KEPT = 10_000
+"""Topics whose ids are not read anew each time that a broker is asked about them."""
 
 PAGE = 2000
 """Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
@@ -131,6 +135,7 @@ def topic_id_text(id: uuid.UUID | None) -> TopicId:
     return TopicId(base64.urlsafe_b64encode((id or _NO_UUID).bytes).decode().rstrip("="))
 
 
+@lru_cache(_TOPICS_KEPT)
 def topic_uuid(id: TopicId) -> uuid.UUID:
     """The UUID of a topic id in Kafka's base64 form."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(id + "=="))

@@ -186,22 +186,25 @@ def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool =
     yield from (f"{prefix}{field.name}" for field in layout.never_null if _value(message, field) is None)
     for field, tagged in layout.nested:
         items = _items(field, _value(message, field))
-        if not all(_travels_whole(item, version, tagged) for item in items):
+        if not _travel_whole(items, version, tagged):
             for item in items:
                 yield from _lost_fields(item, version, f"{prefix}{field.name}.", tagged)
 
 
-def _travels_whole(item: Any, version: int, in_tagged: bool) -> bool:
-    """Whether all of a plain structure is carried: the quick answer, for there may be thousands of them."""
-    kind: Any = type(item)
-    layout = _layout(kind, version, in_tagged)
-    if not layout.plain or item.unknown_tags:
+def _travel_whole(items: Sequence[Any], version: int, in_tagged: bool) -> bool:
+    """Whether all of plain structures is carried: the quick answer, for there may be thousands of them."""
+    kinds: set[Any] = set(map(type, items))
+    if len(kinds) != 1:
+        return not items
+    layout = _layout(kinds.pop(), version, in_tagged)
+    if not layout.plain or any(item.unknown_tags for item in items):
         return False
-    if None in layout.values_needed(item):
+    if any(None in needed for needed in map(layout.values_needed, items)):
         return False
-    lost = layout.values_lost(item)
-    return lost == layout.defaults or all(
-        value in (default, _NO_UUID) for value, default in zip(lost, layout.defaults, strict=True)
+    return all(
+        lost == layout.defaults
+        or all(value in (default, _NO_UUID) for value, default in zip(lost, layout.defaults, strict=True))
+        for lost in map(layout.values_lost, items)
     )
 
 
@@ -218,10 +221,11 @@ def _items(field: Any, value: Any) -> list[Any]:
     if value is None:
         return []
     items = [value] if field.is_struct() else list(value)
-    for item in items:
+    kinds: set[Any] = set(map(type, items))
+    for kind in kinds:
         # The codec also takes tuples and bare values, whose fields shift with the version: nothing could be proven.
-        if not hasattr(item, "unknown_tags"):
-            raise TypeError(f"{field.name} holds a {type(item).__name__}; use the request's own {field.type_str} class")
+        if not hasattr(kind, "unknown_tags"):
+            raise TypeError(f"{field.name} holds a {kind.__name__}; use the request's own {field.type_str} class")
     return items
 
 
