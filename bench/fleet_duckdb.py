@@ -52,7 +52,7 @@ with ruled as (
   select *, {_waits()} as waits, {_obstacle(policy)} as obstacle from ruled
 ), judged as (
   select *,
-    case when is_led then null when rule is null then 'NoRule' when waits then 'CleanMemberReturning'
+    case when is_led then null when rule is null then 'NoRule' when waits then 'ElectableBrokerReturning'
       else coalesce(obstacle, {_refusal()}) end as objection,
     not is_led and rule is not null and not waits and obstacle is null as is_weighed
   from placed
@@ -124,7 +124,7 @@ def _waits() -> str:
 def _obstacle(policy: Policy) -> str:
     percent = policy.limits.brokers_down_percent
     return f"""case when cluster.controller_present = false then 'NoActiveController'
-      when cluster.view_advances = false then 'ViewStandsStill'
+      when cluster.view_advances = false then 'BrokerCutOff'
       when {percent} * cluster.brokers_known::bigint < 100 * cluster.brokers_down::bigint
       then 'TooManyBrokersDown' end"""
 
@@ -145,15 +145,15 @@ def _refusal() -> str:
 
 
 def _examined() -> str:
-    code = f"""case when r.broker_state is not null and r.broker_state.registered is null then 'NotListed'
+    code = f"""case when r.broker_state is not null and r.broker_state.registered is null then 'NotRegistered'
       when not coalesce(r.broker_state.registered, false) then 'NotRegistered'
       when coalesce(r.broker_state.fenced, true) then 'Fenced'
       when coalesce(r.broker_state.stopping, false) then 'BrokerStopping'
-      when not coalesce(r.broker_state.reachable, false) then 'LiveBrokerUnreachable'
+      when not coalesce(r.broker_state.reachable, false) then 'BrokerUnreachable'
       when r.broker_state.metadata_advances is null then 'MetadataAgeUnknown'
       when not r.broker_state.metadata_advances then 'BrokerCutOff'
       when r.problem.code = 'LogDirOffline' then 'LogDirOffline'
-      when r.log is null then coalesce(r.problem.code, 'ReplicaUnmeasured')
+      when r.log is null then coalesce(r.problem.code, 'AnswerIncomplete')
       when {UNPROMISED} then 'ReplicaOnOldEpoch' when {UNRANKED} then 'EpochVectorUnreadable' end"""
     epoch, end = "coalesce(~r.log.last_epoch::bigint, 9223372036854775807)", '~r.log."end"'
     by_end = "rule.candidate_order = 'LongestLog'"

@@ -94,7 +94,7 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
     status = finished(kubectl, name, within=QUARANTINED)["status"]
     wait_until("everything is led in its own order", lambda: standing(kafka), is_led_in_order, QUARANTINED)
 
-    assert {each["reason"] for each in status.get("failures", ())} <= {"AnotherLeader"}, status
+    assert {each["reason"] for each in status.get("failures", ())} <= {"UnexpectedLeader"}, status
     assert (status["partitions"]["refused"], status["partitions"]["waiting"]) == (0, 0), status
     said = kubectl.api.listed("events.events.k8s.io")
     reasons = {each["reason"] for each in said if each["regarding"]["name"] == name}

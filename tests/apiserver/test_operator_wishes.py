@@ -182,7 +182,7 @@ class TestApprovals:
         kubectl.apply(approval(before))
 
         assert answered(kubectl, f"{name}-approve") == "PlanSuperseded"
-        assert "PlanChanged" in kubectl("get", "events.events.k8s.io", "-o", "json")
+        assert "PlanOutdated" in kubectl("get", "events.events.k8s.io", "-o", "json")
         assert made.leaders("orders") == [None]
         kubectl.apply(approval(after, decision="Approve") | {"metadata": {"name": "now"}})
         assert finished(kubectl, name)["status"]["outcome"] == "Recovered"

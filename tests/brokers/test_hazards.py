@@ -64,7 +64,7 @@ async def test_a_person_who_approved_one_candidate_is_asked_again_when_it_dies(
         report = await engine.execute(plan)
 
     assert report[ORDERS].outcome is Outcome.FAILED, "it was elected, so it is not as it was"
-    assert why(report).code == "LeaderDied"
+    assert why(report).code == "LeaderGone"
     assert kafka.describe("orders")[0].replicas == (1, 2, 3)
 
 
@@ -141,7 +141,7 @@ async def test_a_topic_that_was_recreated_between_plan_and_execution_is_not_touc
         report = await engine.execute(plan)
 
     assert report[ORDERS].outcome is Outcome.REFUSED
-    assert why(report).code == "TopicRecreated"
+    assert why(report).code == "PlanOutdated"
     assert kafka.describe("orders")[0] == before
 
 

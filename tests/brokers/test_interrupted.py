@@ -80,7 +80,7 @@ def test_nothing_is_done_or_said_while_a_broker_that_stands_still_may_hold_the_e
     leader = seen[-1][0]
     assert seen == [(None, DESIGNATING), (leader, DESIGNATING), (leader, ORIGINAL)]
     assert leader == BEST or relay == BEST
-    assert (run.returncode, "ElectedInstead" in shown) == ((0, False) if leader == BEST else (1, True))
+    assert (run.returncode, "UnexpectedLeader" in shown) == ((0, False) if leader == BEST else (1, True))
     assert site.kafka.leader_answers("orders", partition, leader)
 
 

@@ -177,6 +177,6 @@ async def test_a_candidate_that_is_fenced_at_the_last_moment_makes_the_election_
     outcome = report[partition(FENCED)]
     assert outcome.outcome is Outcome.FAILED
     assert outcome.reason
-    assert outcome.reason.code == "ElectedInstead"
+    assert outcome.reason.code == "UnexpectedLeader"
     state = kafka.describe("orders")[FENCED]
     assert (state.leader, state.replicas) == (2, (1, 2, 3))

@@ -140,7 +140,7 @@ class TestUncleanElectionsByKafkaItself:
         assert report[ORDERS].outcome is Outcome.FAILED
         reason = report[ORDERS].reason
         assert reason is not None
-        assert reason.code == "AnotherLeader"
+        assert reason.code == "UnexpectedLeader"
         left = kafka.describe("orders")[0]
         assert (left.leader, left.leader_epoch, left.replicas) == (FIRST_ALIVE, theirs.leader_epoch, ORIGINAL)
 

@@ -175,7 +175,7 @@ async def test_two_of_three_that_die_are_our_own_fault_until_the_controller_says
 async def test_without_a_controller_nothing_moves_and_we_say_so(kafka: RealKafka) -> None:
     async with watching(kafka) as desk:
         kafka.freeze_controller()
-        await until(lambda: desk.isolated == "MetadataStandsStill")
+        await until(lambda: desk.isolated == "NoActiveController")
         kafka.thaw_controller()
         await until(lambda: desk.isolated is None)
 

@@ -18,7 +18,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive, with_a_lost_disk
 
 Seen = Mapping[BrokerId, Broker]
-OF_THE_CLUSTER = frozenset({"NoActiveController", "ViewStandsStill", "TooManyBrokersDown"})
+OF_THE_CLUSTER = frozenset({"NoActiveController", "BrokerCutOff", "TooManyBrokersDown"})
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     without_hope = with_a_lost_disk(cluster)
     hoped_for = {id: broker for id, broker in brokers.items() if id not in without_hope}
     if somebody_clean_returns(partition, hoped_for) and waited < rule.patience:
-        return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
+        return Ruling("Wait", frozenset({"ElectableBrokerReturning"}), best_first, failed)
     if the_last_known_leader_returns(partition, hoped_for) and waited < rule.patience:
-        return Ruling("Wait", frozenset({"LastKnownLeaderReturning"}), best_first, failed)
+        return Ruling("Wait", frozenset({"ElectableBrokerReturning"}), best_first, failed)
     forbidding = {word for word, holds in OBSTACLES.items() if holds((partition, cluster, policy))}
     reasons = forbidding & OF_THE_CLUSTER or forbidding or (set() if best_first else {"NoCandidate"})
     return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
@@ -80,8 +80,7 @@ def with_a_named_leader(free: Ruling, partition: PartitionEvidence, named: Broke
     """A leader that a person or a ranking named beats the order, but no rule."""
     if free.verdict in ("Nothing", "Wait") or named in free.best_first:
         return free
-    refused = "DesignatedLeaderRejected" if named in partition.assignment else "DesignatedLeaderNotReplica"
-    return replace(free, verdict="Refuse", reasons=free.reasons | {refused})
+    return replace(free, verdict="Refuse", reasons=free.reasons | {"DesignatedLeaderRejected"})
 
 
 def somebody_clean_returns(partition: PartitionEvidence, brokers: Seen) -> bool:
@@ -104,19 +103,19 @@ def first_failure(replica: Replica, partition: PartitionEvidence, brokers: Seen,
     """Section 3: the first rule that this replica fails, its broker's rules first."""
     broker, log = brokers.get(replica.broker), replica.log
     if broker is None or broker.registered is not True:
-        return "NotListed" if broker is not None and broker.registered is None else "NotRegistered"
+        return "NotRegistered"
     if broker.fenced:
         return "Fenced"
     if broker.stopping is True:
         return "BrokerStopping"
     if not broker.reachable:
-        return "LiveBrokerUnreachable"
+        return "BrokerUnreachable"
     if broker.metadata_advances is not True:
         return "BrokerCutOff" if broker.metadata_advances is False else "MetadataAgeUnknown"
     if replica.problem is not None and replica.problem.code == "LogDirOffline":
         return "LogDirOffline"
     if log is None:
-        return replica.problem.code if replica.problem is not None else "ReplicaUnmeasured"
+        return replica.problem.code if replica.problem is not None else "AnswerIncomplete"
     if log.answered_under != partition.leader_epoch:
         return "ReplicaOnOldEpoch"
     if rule.candidate_order is not CandidateOrder.LONGEST_LOG and log.epochs is None:

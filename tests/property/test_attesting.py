@@ -19,7 +19,7 @@ from kafka_recovery.domain.policy import Policy
 from property.evidence import BROKERS, evidence, policies
 
 A_MINUTE = timedelta(minutes=1)
-IS_ABOUT_SILENCE = {"LogDirOffline", "CleanMemberReturning", "LastKnownLeaderReturning"}
+IS_ABOUT_SILENCE = {"LogDirOffline", "ElectableBrokerReturning"}
 
 
 def said_of(seen: Evidence, *brokers: BrokerId) -> Evidence:

@@ -19,16 +19,11 @@ PLACES = (Place.REFUSAL, Place.REPLICA, Place.CHANGE)
 """Guards of the cluster, of a partition and of a replica; what a last look finds."""
 
 BY_WHAT_DIFFERS = {
-    "AnotherLeader": "leader",
-    "LeaderIsBack": "leader",
-    "ElectedAlready": "leader",
-    "EpochChanged": "epoch",
-    "TopicRecreated": "topic",
+    "UnexpectedLeader": "leader",
+    "AlreadyOnline": "leader",
+    "PlanOutdated": "epoch",
     "PartitionGone": "topic",
     "AssignmentChanged": "assignment",
-    "LogChanged": "log",
-    "BetterCandidate": "better candidate",
-    "OrderElectsAnother": "better candidate",
 }
 """What is decided again says nothing to an outsider, who sees only what a last look could have found."""
 

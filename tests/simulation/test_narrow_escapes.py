@@ -204,7 +204,7 @@ ESCAPES = (
             faults=(*OF_FIVE[:3], Fault(20, Kind.START, 5), Fault(29, Kind.STOP, designated=True, upon=Upon.RESTORE)),
         ), said("NoCandidate")),
     Escape("somebody else's election before the last look",
-        incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")), said("AnotherLeader")),
+        incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")), said("UnexpectedLeader")),
     Escape("a restore in doubt at the end of a run",
         incident(
             brokers=5,
@@ -218,7 +218,7 @@ ESCAPES = (
         ), lambda story: sum(bool(answered.doubtful) for answered in story.answered) == 2),
     Escape("nobody says whether it is being reassigned", incident(), said("ReassignmentUnknown"),
         nobody_may_list_reassignments),
-    Escape("a view that stands still", incident(), said("ViewStandsStill"), the_view_stands_still),
+    Escape("a view that stands still", incident(), said("BrokerCutOff"), the_view_stands_still),
     Escape("another order between the plan and the last look",
         incident(Fault(29, Kind.REASSIGN, upon=Upon.PLANNED, partition="orders-0", replicas=(1, 3, 2))),
         lambda story: len(list(story.plans())) == 2),
@@ -297,7 +297,7 @@ ESCAPES = (
             rules=THINKING["rules"], engines=(EngineRun(30, Command.EXECUTE, thinking=10, approves=False),),
         ), said("ApprovalMissing")),
     Escape("a person who answers when the run's time is over",
-        incident(**THINKING, within=5.0), said("TimeLimitReached")),
+        incident(**THINKING, within=5.0), said("Interrupted")),
     Escape("a partition that is refused beside one that a killed run elects", BESIDE, said("ReplicationFactorTooLow")),
     Escape("an order that the next run can't put back",
         incident(

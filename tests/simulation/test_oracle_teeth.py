@@ -243,7 +243,7 @@ def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     honest = Session.refuse
 
     def refuse(self: Session, partition: TopicPartition, reason: Any) -> None:
-        if reason.code not in ("TimeLimitReached", "NoCandidate", "ApprovalMissing"):
+        if reason.code not in ("Interrupted", "NoCandidate", "ApprovalMissing"):
             honest(self, partition, reason)
 
     patch.setattr(Session, "refuse", refuse)

@@ -164,7 +164,7 @@ def _not_by_order(request: ElectionRequest) -> ElectionAnswer:
         f"{request.id} was planned to be elected without another assignment order, but by the one it has, "
         f"{list(request.order)}, another replica than broker {request.designated} would lead; make a new plan"
     )
-    return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
+    return ElectionAnswer(Answer.CHANGED, Reason("PlanOutdated", message))
 
 
 def _not_registered(id: TopicPartition, missing: Sequence[BrokerId]) -> ElectionAnswer:
@@ -173,7 +173,7 @@ def _not_registered(id: TopicPartition, missing: Sequence[BrokerId]) -> Election
         f"the order of {id} can't be set: {named} not registered in the cluster, and Kafka takes no order that names "
         f"such a broker; reassign {id} to registered brokers first (kafka-reassign-partitions.sh --execute)"
     )
-    return ElectionAnswer(Answer.REFUSED, Reason("ReplicaNotRegistered", message))
+    return ElectionAnswer(Answer.REFUSED, Reason("OrderCannotBeSet", message))
 
 
 def _reassigned(answer: Any) -> Iterable[tuple[TopicPartition, int]]:

@@ -139,7 +139,7 @@ def _altering(request: ElectionRequest) -> ElectionAnswer:
         f"{request.id} was planned to be elected by the assignment order {list(request.order)}, which the driver "
         "designated does not set; make a new plan, or give the driver assignment-order"
     )
-    return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
+    return ElectionAnswer(Answer.CHANGED, Reason("PlanOutdated", message))
 
 
 def _parts(requests: Sequence[ElectionRequest]) -> Iterator[Sequence[ElectionRequest]]:

@@ -195,7 +195,7 @@ class BrokerRefuses(BrokerUnreachable):
 class AddressShared(ClusterError):
     """Several brokers are listed under one address: whose log is measured there can't be told, so it is nobody's."""
 
-    code = "AddressShared"
+    code = "AnotherBroker"
 
     def __init__(self, address: object, brokers: Sequence[int]) -> None:
         named = ", ".join(map(str, brokers))
@@ -240,7 +240,7 @@ class BrokerRestarted(ClusterError):
 class ConnectionsClosed(ClusterError):
     """This side has closed its connections for good; asking on is a mistake of the caller."""
 
-    code = "ConnectionsClosed"
+    code = "InternalError"
 
     def __init__(self, address: object) -> None:
         super().__init__(f"{address}: all connections were closed by this side")
@@ -304,7 +304,7 @@ class UnsupportedRequest(ClusterError):
 class TooLate(ClusterError):
     """A look took too long, or what had to be sent soon was not: what was seen before would be too old by then."""
 
-    code = "TooLate"
+    code = "EvidenceTooOld"
 
     def __init__(self, within: timedelta) -> None:
         super().__init__(f"{within.total_seconds():g}s were over, and what was seen before is too old now")
@@ -323,7 +323,7 @@ class NotSent(ClusterError):
 class NotPermitted(ClusterError):
     """A request was not sent, because it was forbidden by then: nothing has changed. `reason` says what forbids it."""
 
-    code = "NotPermitted"
+    code = "NotSent"
 
     def __init__(self, why: Reason) -> None:
         self.why = why

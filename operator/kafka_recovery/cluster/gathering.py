@@ -19,7 +19,7 @@ from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionSt
 from kafka_recovery.cluster.metadata_log.image import ELR_FEATURE
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
-from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, ReplicaSurvey
 from kafka_recovery.cluster.replica_readers import ListOffsets, ReplicaReader
 from kafka_recovery.cluster.together import together
 from kafka_recovery.cluster.versions import ApiVersions
@@ -181,7 +181,7 @@ class Gathering:
         rules, known = self.rules, _logs(broker, held, self.known)
         entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
         if entry is None:
-            nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
+            nowhere = Reason("NotRegistered", f"broker {broker} is not registered, and its address is not known")
             return dict.fromkeys((state.id for state in held), Replica(broker, None, nowhere))
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
@@ -201,7 +201,7 @@ class Gathering:
                     found = {}
                 if not isinstance(error, BrokerTimeout):
                     break
-            wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
+            wanted = [state for state in held if state.id not in found or state.id in survey.unfinished]
             if not wanted:
                 break
         if ends.epoch is not None:
@@ -297,10 +297,6 @@ def _attempts_left(fault: Reason | None, fenced: bool, rules: EvidenceRules) -> 
     if fault is None:
         return 1 if fenced else rules.attempts
     return rules.attempts - 1 if fault.code == BrokerTimeout.code and not fenced else 0
-
-
-def _unfinished(replica: Replica) -> bool:
-    return replica.problem is not None and replica.problem.code == UNFINISHED
 
 
 def _as_known(state: PartitionState, replica: Replica) -> Replica:

@@ -176,7 +176,7 @@ class KafkaCluster:
         async def ask(broker: BrokerId, ids: list[TopicPartition]) -> dict[TopicPartition, Lead] | Reason:
             entry = self._members.listing.known.get(broker)
             if entry is None:
-                return Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
+                return Reason("NotRegistered", f"broker {broker} is not registered, and its address is not known")
             survey = ReplicaSurvey(self.brokers, broker, entry.address, deadline, self._now)
             try:
                 leading = await survey.leading(ids)

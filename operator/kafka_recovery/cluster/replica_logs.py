@@ -34,8 +34,6 @@ from kafka_recovery.domain.reason import Reason
 PARTITIONS_A_REQUEST = 2500
 LOG_DIR_OFFLINE = "LogDirOffline"
 LOG_ENDS_CONTRADICT = "LogEndsContradict"
-UNFINISHED = "Unfinished"
-"""The problem of a replica about which not everything was answered at the deadline; asking again may help."""
 
 _NONE, _KAFKA_STORAGE_ERROR = 0, 56
 _OTHER_EPOCH = frozenset({FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH})
@@ -63,6 +61,8 @@ class ReplicaSurvey:
     deadline: timedelta
     now: Callable[[], datetime]
     ends: ReplicaReader = field(default_factory=ListOffsets)
+    unfinished: set[TopicPartition] = field(default_factory=set, init=False, repr=False, compare=False)
+    """About which not everything was answered at the deadline; asking again may help."""
     _begun: dict[TopicPartition, Probe] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     async def measure(
@@ -75,8 +75,8 @@ class ReplicaSurvey:
         """A Replica for every partition; `may_lead` asks of each whether the broker thinks that it leads.
 
         `known`: the copies as they were measured before; vectors of those that can't have changed are not read again.
-        What was measured at the deadline is kept, the rest has the problem UNFINISHED. Raises BrokerTimeout if that is
-        nothing, other ClusterErrors if the broker can't be asked.
+        What was measured at the deadline is kept, the rest is `unfinished`. Raises BrokerTimeout if that is nothing,
+        other ClusterErrors if the broker can't be asked.
         """
         began = loop_time()
         reader = self._reader()
@@ -87,6 +87,8 @@ class ReplicaSurvey:
             if all(probe.end is None for probe in probes):
                 raise BrokerTimeout(self.at, self.deadline, silence.request) from silence
             self._note_unfinished(probes)
+        else:
+            self.unfinished.difference_update(probe.id for probe in probes)
         now, took = self.now(), timedelta(seconds=loop_time() - began)
         return {probe.id: merged(self.broker, probe, self.ends.asks, now, took) for probe in probes}
 
@@ -126,13 +128,16 @@ class ReplicaSurvey:
         await vectors.read_at_end([probe for probe in measured if probe.records_without_epochs])
 
     def _note_unfinished(self, probes: Sequence[Probe]) -> None:
+        self.unfinished.difference_update(probe.id for probe in probes)
         within = f"within {self.deadline.total_seconds():g}s"
         for probe in probes:
             what = "where the log ends" if probe.end is None else "all leader epochs"
             if probe.records_without_epochs or not (probe.walked and probe.start is not None):
-                late = Reason(UNFINISHED, f"broker {self.broker} did not tell {what} of {probe.id} {within}")
+                late = Reason(BrokerTimeout.code, f"broker {self.broker} did not tell {what} of {probe.id} {within}")
                 probe.unreadable = probe.unreadable or late
                 self._begun[probe.id] = probe
+                if (probe.problem or probe.unreadable) is late:
+                    self.unfinished.add(probe.id)
 
     async def _log_ends(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""
@@ -146,7 +151,7 @@ class ReplicaSurvey:
             if not pending or loop_time() > give_up_at:
                 break
             await asyncio.sleep(0.1)
-        others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
+        others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "ReplicaOnOldEpoch"}
         anyway = await self.ends.log_ends(reader, [probe.state for probe in others.values()], any_epoch=True)
         for id, answer in anyway.items():
             if answer.error_code == _NONE:
@@ -159,7 +164,7 @@ class ReplicaSurvey:
             probe.end, probe.knows_current_epoch, probe.problem = answer.offset, True, None
         elif answer.error_code in _OTHER_EPOCH:
             asked = f"leader epoch {probe.state.leader_epoch} of {probe.id}"
-            probe.problem = Reason("OtherLeaderEpoch", f"broker {self.broker} does not answer under {asked}")
+            probe.problem = Reason("ReplicaOnOldEpoch", f"broker {self.broker} does not answer under {asked}")
         else:
             offline = answer.error_code == _KAFKA_STORAGE_ERROR
             what = f"{self.ends.asks} of {probe.id} at broker {self.broker}"

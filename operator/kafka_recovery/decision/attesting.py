@@ -116,7 +116,7 @@ def _out_of_time(each: Attestation, now: datetime) -> Reason | None:
     if each.at <= now <= each.expires:
         return None
     return Reason(
-        "AttestationExpired",
+        "AttestationEnded",
         f"what {each.by} attested of broker {each.broker} holds from {_moment(each.at)} until {_moment(each.expires)}, "
         f"and this look is of {_moment(now)}. If it is still so, attest it again, and make a new plan.",
     )

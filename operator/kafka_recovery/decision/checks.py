@@ -31,7 +31,7 @@ def is_back(broker: Broker) -> bool:
 
 def broker_objection(broker: Broker) -> Reason | None:
     if broker.registered is None:
-        return Reason("NotListed", guards.listed.explain(broker))
+        return Reason("NotRegistered", guards.listed.explain(broker))
     if not broker.registered:
         return Reason("NotRegistered", guards.registered.explain(broker))
     if broker.fenced:
@@ -39,7 +39,7 @@ def broker_objection(broker: Broker) -> Reason | None:
     if broker.stopping:
         return Reason("BrokerStopping", guards.not_stopping.explain(broker))
     if not broker.reachable:
-        return Reason("LiveBrokerUnreachable", guards.reachable.explain(broker))
+        return Reason("BrokerUnreachable", guards.reachable.explain(broker))
     if broker.reachable and (broker.metadata_advances is None):
         return Reason("MetadataAgeUnknown", guards.asked_twice.explain(broker))
     if broker.metadata_advances is False:
@@ -52,7 +52,7 @@ def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule
         return Reason("LogDirOffline", guards.log_dir_online.explain(replica, partition, rule))
     if replica.log is None:
         return Reason(
-            (replica.problem.code if replica.problem is not None else "ReplicaUnmeasured"),
+            (replica.problem.code if replica.problem is not None else "AnswerIncomplete"),
             guards.answered.explain(replica, partition, rule),
         )
     if replica.log.answered_under != partition.leader_epoch:
@@ -68,7 +68,7 @@ def cluster_objection(index: ClusterIndex, limits: Limits) -> Reason | None:
     if index.counts.controller_present is False:
         return Reason("NoActiveController", refusals.controller_present.explain(index, limits))
     if index.counts.view_advances is False:
-        return Reason("ViewStandsStill", refusals.view_advances.explain(index, limits))
+        return Reason("BrokerCutOff", refusals.view_advances.explain(index, limits))
     if limits.brokers_down_percent * index.counts.brokers_known < 100 * index.counts.brokers_down:
         return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(index, limits))
     return None
@@ -129,7 +129,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
         and waited < rule.patience
         and not any(replica.leads for replica in partition.replicas)
     ):
-        return Reason("CleanMemberReturning", refusals.clean_return.explain(partition, rule, index, waited))
+        return Reason("ElectableBrokerReturning", refusals.clean_return.explain(partition, rule, index, waited))
     if (
         (len(partition.isr) == 0)
         and ((partition.elr is None) or ((len(partition.elr) if partition.elr is not None else None) == 0))
@@ -139,7 +139,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
         and not any(replica.leads for replica in partition.replicas)
     ):
         return Reason(
-            "LastKnownLeaderReturning", refusals.last_known_leader_return.explain(partition, rule, index, waited)
+            "ElectableBrokerReturning", refusals.last_known_leader_return.explain(partition, rule, index, waited)
         )
     return None
 

@@ -18,7 +18,7 @@ LOG_DIR_OFFLINE = "LogDirOffline"
 # Brokers: judged once each, whatever the number of their replicas.
 
 
-@objects("NotListed", when=Unknown("broker.registered"))
+@objects("NotRegistered", when=Unknown("broker.registered"))
 def listed(broker: Broker) -> str:
     """Before Kafka 4.0 a client sees unfenced brokers only: who is not seen is fenced or gone."""
     return (
@@ -55,7 +55,7 @@ def not_stopping(broker: Broker) -> str:
     )
 
 
-@objects("LiveBrokerUnreachable", when=Not(Holds("broker.reachable")))
+@objects("BrokerUnreachable", when=Not(Holds("broker.reachable")))
 def reachable(broker: Broker) -> str:
     """Never elect from silence; a dead broker that is not fenced yet would be elected and lead nothing."""
     why = broker.problem.message if broker.problem else "it answered nothing"
@@ -97,7 +97,7 @@ def log_dir_online(replica: Replica, partition: PartitionEvidence, rule: Rule) -
     return replica.problem.message if replica.problem else ""
 
 
-@objects(Told("replica.problem.code", otherwise="ReplicaUnmeasured"), when=Unknown("replica.log"))
+@objects(Told("replica.problem.code", otherwise="AnswerIncomplete"), when=Unknown("replica.log"))
 def answered(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
     """Never elect from silence: a replica that did not answer is unknown, not empty."""
     if replica.problem is not None:

@@ -180,9 +180,9 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
     )
     if by_person:
         said = f"broker {leader} was designated but {why}"
-        return Reason("DesignatedLeaderRejected", said) if failed else Reason("DesignatedLeaderNotReplica", f"{said}.")
+        return Reason("DesignatedLeaderRejected", said if failed else f"{said}.")
     said = f"broker {leader} was chosen by the fleet's ranking but {why}; without rankingRef the policy chooses"
-    return Reason("DesignatedLeaderRejected", said) if failed else Reason("DesignatedLeaderNotReplica", said)
+    return Reason("DesignatedLeaderRejected", said)
 
 
 def _electable_by_order(standing: Standing, lineup: Lineup) -> Standing:

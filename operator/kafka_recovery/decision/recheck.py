@@ -111,7 +111,9 @@ def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
         read = (
             f"leaders were read from broker {evidence.cluster.view_from}, and it was not to be seen that its metadata"
         )
-        return Reason("ViewAgeUnknown", f"{read} advance: what they show may be old. {_to_see_their_age(committed)}")
+        return Reason(
+            "MetadataAgeUnknown", f"{read} advance: what they show may be old. {_to_see_their_age(committed)}"
+        )
     return None
 
 
@@ -152,7 +154,7 @@ def _another_driver(decision: Decision, planned: Before) -> Reason:
         f"{decision.id} was planned to be elected {ways[planned.by_request]}, and would now be elected "
         f"{ways[not planned.by_request]}; make a new plan"
     )
-    return Reason("PlannedForAnotherDriver", message)
+    return Reason("PlanOutdated", message)
 
 
 def _gone(fresh: Evidence, decision: Decision) -> Reason:
@@ -168,7 +170,7 @@ def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence, de
     """KIP-516: a topic of the same name and another id is another topic."""
     if seen.topic_id != decision.topic_id:
         return Reason(
-            "TopicRecreated",
+            "PlanOutdated",
             f"topic {decision.id.topic} was deleted and created again: planned with id {decision.topic_id}, "
             f"now {seen.topic_id}.",
         )
@@ -181,11 +183,11 @@ def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence, des
         return None
     epochs = f"epoch {seen.leader_epoch}, planned at {decision.leader_epoch}"
     if leader in planned.partition.clean_members:
-        return Reason("LeaderIsBack", f"broker {leader}, an ISR or ELR member, leads {decision.id} again ({epochs}).")
+        return Reason("AlreadyOnline", f"broker {leader}, an ISR or ELR member, leads {decision.id} again ({epochs}).")
     if leader == decision.leader:
-        return Reason("ElectedAlready", f"broker {leader}, the planned leader, leads {decision.id} already ({epochs}).")
+        return Reason("AlreadyOnline", f"broker {leader}, the planned leader, leads {decision.id} already ({epochs}).")
     return Reason(
-        "AnotherLeader",
+        "UnexpectedLeader",
         f"broker {leader} leads {decision.id} ({epochs}); planned was {decision.leader}. Somebody else elected it.",
     )
 
@@ -194,7 +196,7 @@ def _same_epoch(decision: Decision, planned: Before, seen: PartitionEvidence, de
     """Any newer epoch means that leadership changed since: what was measured no longer holds (KIP-101)."""
     if seen.leader_epoch != decision.leader_epoch:
         return Reason(
-            "EpochChanged", f"{decision.id} is at leader epoch {seen.leader_epoch}, planned at {decision.leader_epoch}."
+            "PlanOutdated", f"{decision.id} is at leader epoch {seen.leader_epoch}, planned at {decision.leader_epoch}."
         )
 
 
@@ -223,7 +225,7 @@ def _still_elects(decision: Decision, standing: Standing) -> Reason | None:
         return standing.reason
     if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
         return Reason(
-            "RuleChanged",
+            "PlanOutdated",
             f"{decision.id} now falls under rule {rule.name} ({rule.candidate_order}), planned under {decision.rule} "
             f"({decision.candidate_order}).",
         )
@@ -234,7 +236,7 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
     returned = sorted((seen.clean_members & there) - planned.back)
     if returned:
         return Reason(
-            "CleanMemberReturning",
+            "ElectableBrokerReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
             f"now: the controller may elect it by itself, whatever its disk holds; {if_intact(seen, returned[0])}.",
         )
@@ -245,7 +247,7 @@ def _last_known_leader_is_back(planned: Before, seen: PartitionEvidence, there: 
     leader = seen.last_known_leader
     if leader is not None and leader in there - planned.back:
         return Reason(
-            "LastKnownLeaderReturning",
+            "ElectableBrokerReturning",
             f"broker {leader}, the last known leader of {seen.id}, was away when the plan was made and is back now: "
             "the controller elects it by itself once it is unfenced, whatever its disk holds; "
             f"{if_intact(seen, leader)}.",
@@ -265,17 +267,19 @@ def _same_incarnation(decision: Decision, planned: Before, around: ClusterIndex)
         told = f"broker {decision.leader} does not tell its broker epoch any more, and {log}: it may be restarted since"
     else:
         told = f"broker {decision.leader} was restarted: it has broker epoch {now}, and {log}"
-    return Reason("OtherIncarnation", f"{told}. That measurement is void: make a new plan.")
+    return Reason("PlanOutdated", f"{told}. That measurement is void: make a new plan.")
 
 
 def _same_log(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
     """The leader's log is what was planned with; without a leader nobody may have written to it."""
     before, now = planned.replica(decision.leader), seen.replica(decision.leader)
     if before is None or now is None or before.log is None or now.log is None:
-        return Reason("LogChanged", f"broker {decision.leader}'s log of {decision.id} is not to be compared any more.")
+        return Reason(
+            "PlanOutdated", f"broker {decision.leader}'s log of {decision.id} is not to be compared any more."
+        )
     if (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs):
         return Reason(
-            "LogChanged",
+            "PlanOutdated",
             f"broker {decision.leader}'s log of {decision.id} ends at {now.log.end} with last epoch "
             f"{now.log.last_epoch}, planned at {before.log.end} with {before.log.last_epoch}.",
         )
@@ -288,7 +292,7 @@ def _still_best(decision: Decision, standing: Standing) -> Reason | None:
         return None
     best = standing.ranking.best_first[0]
     return Reason(
-        "BetterCandidate",
+        "PlanOutdated",
         f"broker {best} is now better than broker {decision.leader} for {decision.id} by {decision.candidate_order}: "
         f"planned ranking {_listed(decision.ranking)}, now {_listed(standing.ranking.best_first)}.",
     )
@@ -303,7 +307,7 @@ def _present_order_elects(
     if elects(decision.leader, seen.assignment, passed_over(around.cluster, around.brokers, seen)):
         return None
     return Reason(
-        "OrderElectsAnother",
+        "PlanOutdated",
         f"the assignment {_listed(seen.assignment)} of {decision.id} was left as it stands, and a replica before "
         f"broker {decision.leader} could be elected by now.",
     )
@@ -318,7 +322,7 @@ def _loss_no_worse(decision: Decision, seen: PartitionEvidence, around: ClusterI
     if severity(now) <= severity(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(
-        "LossIsWorse",
+        "PlanOutdated",
         f"electing broker {decision.leader} for {decision.id} costs {_told(now)}, planned {_told(planned)}.",
     )
 

@@ -48,7 +48,7 @@ def controller_present(index: ClusterIndex, limits: Limits) -> str:
     )
 
 
-@objects("ViewStandsStill", when=Same("counts.view_advances", Value(False)))
+@objects("BrokerCutOff", when=Same("counts.view_advances", Value(False)))
 def view_advances(index: ClusterIndex, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
     view, committed = index.brokers[index.cluster.view_from], index.cluster.committed
@@ -237,7 +237,7 @@ WORTH_WAITING = All(
 
 
 @objects(
-    "CleanMemberReturning",
+    "ElectableBrokerReturning",
     when=All(
         Either(AnyIs("partition.isr", BACK), AnyIs("partition.elr", BACK)),
         WORTH_WAITING,
@@ -257,7 +257,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
 
 
 @objects(
-    "LastKnownLeaderReturning",
+    "ElectableBrokerReturning",
     when=All(
         Same(Size("partition.isr"), Value(0)),
         Either(Unknown("partition.elr"), Same(Size("partition.elr"), Value(0))),

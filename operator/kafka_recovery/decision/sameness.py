@@ -36,13 +36,13 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
     for id, old in planned.elections.items():
         new = after.get(id)
         if new is None:
-            return Reason("PlanChanged", f"{id} can't be seen any more")
+            return Reason("PlanOutdated", f"{id} can't be seen any more")
         for field, word in _COMPARED.items():
             was, now_is = getattr(old, field), getattr(new, field)
             if was != now_is:
-                return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
+                return Reason("PlanOutdated", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
         if _cost(old) != _cost(new) or _surely_lost(old) < _surely_lost(new):
-            return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
+            return Reason("PlanOutdated", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
 
 
 def _otherwise_attested(planned: Plan, now: Plan) -> Reason | None:
@@ -52,11 +52,11 @@ def _otherwise_attested(planned: Plan, now: Plan) -> Reason | None:
     """
     was, is_now = given(planned.evidence.cluster), given(now.evidence.cluster)
     if was != is_now:
-        return Reason("PlanChanged", f"what is attested was {_attested(was)}, now it is {_attested(is_now)}")
+        return Reason("PlanOutdated", f"what is attested was {_attested(was)}, now it is {_attested(is_now)}")
     counts = {each.broker for each in standing(now.evidence.cluster)}
     lapsed = {each.broker for each in standing(planned.evidence.cluster)} - counts
     void = next((each.void for each in now.evidence.cluster.attestations if each.broker in lapsed), None)
-    return void and Reason("PlanChanged", f"an attestation does not count any more: {void.message}")
+    return void and Reason("PlanOutdated", f"an attestation does not count any more: {void.message}")
 
 
 def _attested(given: Sequence[Attestation]) -> str:

@@ -41,7 +41,7 @@ class Decisive(StrEnum):
     """An approval is nobody's here: nothing is told of it beside the plan that waits."""
     ADMISSION_POLICY_MISSING = "AdmissionPolicyMissing"
     """An approval is held against it again soon: no watch tells when it counts."""
-    PLAN_CHANGED = "PlanChanged"
+    PLAN_OUTDATED = "PlanOutdated"
     """The plan is void at once, and so are its approvals."""
     REFUSED_BY_APPROVER = "RefusedByApprover"
     """Its plan became that, and was not merely left."""

@@ -324,7 +324,7 @@ class Engine:
         within = self._effort.within
         if within is not None and self._ports.clock.monotonic() - self._began > within:
             return Reason(
-                "TimeLimitReached", f"the {within.total_seconds():g} s allowed were over before its wave; run again"
+                "Interrupted", f"the {within.total_seconds():g} s allowed were over before its wave; run again"
             )
         return None
 

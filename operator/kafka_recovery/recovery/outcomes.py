@@ -38,7 +38,7 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
 def _out_of_sight(run: PartitionRun, lead: Lead, unseen: Reason) -> PartitionOutcome:
     """A leader that answered and may have gone since: nobody could be asked about it any more."""
     message = f"broker {lead.leader} led it in epoch {lead.leader_epoch}; since then it was not to be seen: {unseen}"
-    reason = Reason("NotSeen", message)
+    reason = Reason("InDoubt", message)
     return PartitionOutcome(run.id, Outcome.IN_DOUBT, reason, order_restored=run.restored)
 
 
@@ -57,7 +57,7 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     outcome, reason = Outcome.RECOVERED, None
     if clean:
         outcome = Outcome.RECOVERED_CLEANLY
-        reason = Reason("CleanMemberCameBack", f"broker {lead.leader}, a member of the ISR or ELR, leads")
+        reason = Reason("AlreadyOnline", f"broker {lead.leader}, a member of the ISR or ELR, leads")
     elif planned and behind:
         outcome, reason = Outcome.FAILED, _behind(decision, lead)
     elif not planned and run.verified and lead.log_end >= run.verified.log_end:
@@ -163,7 +163,7 @@ def leader_died(decision: Decision, look: Leadership) -> Reason:
     message = (
         f"a leader was elected after epoch {decision.leader_epoch} (planned: broker {decision.leader}), and is gone"
     )
-    return Reason("LeaderDied", f"{message} again in epoch {look.leader_epoch}")
+    return Reason("LeaderGone", f"{message} again in epoch {look.leader_epoch}")
 
 
 def _behind(decision: Decision, lead: Lead) -> Reason:
@@ -178,7 +178,7 @@ def _another_leader(run: PartitionRun, decision: Decision, lead: Lead) -> Reason
     equal = lead.leader in decision.equals and decision.leader in decision.equals
     compared = "their logs were equal, so nothing more is lost than planned" if equal else "it ranked lower"
     return Reason(
-        "ElectedInstead",
+        "UnexpectedLeader",
         f"broker {lead.leader} leads with log end {lead.log_end}; planned was broker {decision.leader} with "
         f"{decision.log_end}: {compared}",
     )
@@ -186,7 +186,7 @@ def _another_leader(run: PartitionRun, decision: Decision, lead: Lead) -> Reason
 
 def _by_others(lead: Lead) -> Reason:
     return Reason(
-        "AnotherLeader",
+        "UnexpectedLeader",
         f"broker {lead.leader} leads it and answers, though it was neither in the ISR nor in the ELR when the "
         "partition was seen offline: somebody else, or Kafka itself, elected it uncleanly",
     )
@@ -220,7 +220,7 @@ def _under_min_isr(run: PartitionRun, lead: Lead) -> Reason | None:
     if len(isr) >= minimum.value:
         return None
     message = f"ISR has {len(isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
-    return Reason("UnderMinIsr", message)
+    return Reason("RecoveredUnderMinIsr", message)
 
 
 def _came_back_with_less(decision: Decision, lead: Lead) -> str:

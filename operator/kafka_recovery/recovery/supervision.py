@@ -85,10 +85,10 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     rule, topic = policy.rule_for(decision.id.topic), decision.id.topic
     if rule is None:
         message = f"it was planned under rule {decision.rule}; now no rule selects topic {topic}: it is observed only"
-        return Reason("RuleGone", message)
+        return Reason("NoRule", message)
     if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
         planned, now = f"{decision.rule} ({decision.candidate_order})", f"{rule.name} ({rule.candidate_order})"
-        return Reason("RuleChanged", f"it was planned under rule {planned} and falls under {now} now; plan again")
+        return Reason("PlanOutdated", f"it was planned under rule {planned} and falls under {now} now; plan again")
     return None
 
 
@@ -106,7 +106,7 @@ def _withdrawn(gone: Attestation) -> Reason:
         f"when the plan was made, {gone.by} attested that the disk of broker {gone.broker} is lost; that was taken "
         "back or changed since, so nobody is elected by it here"
     )
-    return Reason("AttestationWithdrawn", message)
+    return Reason("AttestationEnded", message)
 
 
 def unapproved(

@@ -264,7 +264,7 @@ class WaveSteps:
         if took <= FRESH + policy.widest_evidence_rules.deadline:
             return changed
         slow = f"the last look at it took {took.total_seconds():.1f} s: what it saw first may not hold any more"
-        return {run.id: Reason("LookTooOld", slow) for run in runs} | changed
+        return {run.id: Reason("EvidenceTooOld", slow) for run in runs} | changed
 
     async def look(self, runs: Sequence[PartitionRun]) -> Mapping[TopicPartition, Sighting]:
         """Who leads each of these by metadata no older than the plan's; whom nobody can be asked about is unseen.

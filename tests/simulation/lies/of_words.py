@@ -32,7 +32,10 @@ def _made_anew(id: str) -> Tell:
     """Refused as another topic, whose id was read so while answers were garbled."""
 
     def tell(it: Liar) -> None:
-        it.says(outcome=Outcome.REFUSED, reason=Reason("TopicRecreated", f"now {id}"))
+        it.says(
+            outcome=Outcome.REFUSED,
+            reason=Reason("PlanOutdated", f"topic orders was deleted and created again: now {id}"),
+        )
         it.looks(topic_id=TopicId(id))
         it.story.struck = {"garbled": 1}
 
@@ -89,8 +92,8 @@ LIES = (
         "that a living broker is silent": _because("LiveReplicaUnmeasured"),
         "that it is being reassigned": _because("ReassignmentOngoing"),
         "that its owners stopped it": _because("Suspended"),
-        "that its time is over": _because("TimeLimitReached"),
-        "that somebody leads again": _because("LeaderIsBack"),
+        "that its time is over": _because("Interrupted", why="the 5 s allowed were over before its wave"),
+        "that somebody leads again": _because("AlreadyOnline"),
         "that its order is altered": _because("OrderNotRestored"),
         "that an earlier wave failed": _because("EarlierWaveFailed"),
         "a word that nobody knows": _because("BadWeather"),
@@ -101,19 +104,19 @@ LIES = (
         "that controllers did not answer a broker": _because(
             "StaleMetadata", why="kafka-2:9092 stands at metadata offset 3, the controller does not answer it"
         ),
-        "that it came too late": _because("TooLate", why="2s were over, and what was seen before is too old now"),
-        "that its look took long": _because("LookTooOld", why="the last look at it took 40.0 s: what it saw first"),
+        "that it came too late": _because("EvidenceTooOld", why="2s were over, and what was seen before is too old"),
+        "that its look took long": _because("EvidenceTooOld", why="the last look at it took 40.0 s: what it saw first"),
         "that no order can be set": _because("OrderCannotBeSet"),
-        "that a replica is not registered": _because("ReplicaNotRegistered"),
-        "that the order elects another": _because("OrderElectsAnother"),
-        "that two share an address": _because("AddressShared", why="brokers 2, 3 are all listed at kafka-2:9092"),
+        "that the order elects another": _because("PlanOutdated", why="the assignment was left as it stands"),
+        "that its plan is outdated in a way that nobody knows": _because("PlanOutdated"),
+        "that two share an address": _because("AnotherBroker", why="brokers 2, 3 are all listed at kafka-2:9092"),
         "that no wave unlocked it": _because("NotUnlocked"),
         "that it is another cluster": _because("ClusterIdMismatch"),
         "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
     }),
     *lies("what_is_refused_is_so", PLAIN, {
         "that an order stands which was put back": _because("OrderNotRestored"),
-        "that the view was not seen to move": _because("ViewAgeUnknown"),
+        "that the view was not seen to move": _because("MetadataAgeUnknown", why="leaders were read from broker 2"),
         "that it was made anew, by an id that was read right": _made_anew("AAAAAAAAAAEAAAAAAAAAAA"),
         "that it was made anew, by an id that no garbled answer holds": _made_anew("AAAAAAAAAAEAAAB____-AA"),
     }),
@@ -125,14 +128,14 @@ LIES = (
         "what it has elected by the longest log": _because("ApprovalMissing"),
     }),
     *lies("failed_is_so", PLAIN, {
-        "the planned one is another one": _because("ElectedInstead", Outcome.FAILED),
-        "who leads has died": _because("LeaderDied", Outcome.FAILED),
+        "the planned one is another one": _because("UnexpectedLeader", Outcome.FAILED, "planned was broker 2"),
+        "who leads has died": _because("LeaderGone", Outcome.FAILED, "a leader was elected, and is gone again"),
         "an old leader was shown": _because(
             "StaleMetadata", Outcome.FAILED,
             "broker 3 leads it in epoch 2 by what is to be seen now, but it was seen without a leader",
         ),
-        "it came too late": _because("TooLate", Outcome.FAILED, "9s were over, and what was seen before is old"),
-        "nobody was to be seen": _because("NotSeen", Outcome.IN_DOUBT),
+        "it came too late": _because("EvidenceTooOld", Outcome.FAILED, "9s were over, and what was seen before is old"),
+        "nobody was to be seen": _because("InDoubt", Outcome.IN_DOUBT, "since then it was not to be seen"),
     }),
     *lies("failed_is_so", REFUSED, {
         "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.IN_DOUBT, reason=WHY),

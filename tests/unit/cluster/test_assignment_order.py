@@ -281,7 +281,7 @@ class TestRestoring:
 
         assert answer.answer is Answer.REFUSED
         assert answer.reason
-        assert answer.reason.code == "ReplicaNotRegistered"
+        assert answer.reason.code == "OrderCannotBeSet"
         assert "brokers [1, 3]" in answer.reason.message
         assert "kafka-reassign-partitions.sh" in answer.reason.message
 

@@ -185,7 +185,7 @@ class TestAnothersPlan:
             held = (await election.elect([BY_ORDER]))[ORDERS]
 
         assert prepared.answer is held.answer is Answer.CHANGED
-        assert code_of(prepared.reason) == "PlannedForAnotherDriver"
+        assert code_of(prepared.reason) == "PlanOutdated"
         assert not play.asked("ElectLeaders")
 
     async def test_by_an_order_that_elects_another_one_nobody_is_elected(self) -> None:
@@ -250,7 +250,7 @@ class TestAuto:
             found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
-        assert code_of(found.reason) == "PlannedForAnotherDriver"
+        assert code_of(found.reason) == "PlanOutdated"
         assert not play.asked("ElectLeaders")
 
     async def test_an_order_that_elects_the_right_one_as_it_is_needs_no_more(self) -> None:

@@ -18,7 +18,6 @@ from kafka_recovery.cluster import advancing, metadata
 from kafka_recovery.cluster.errors import BrokerTimeout, InvalidAnswer, StaleMetadata, TooLate
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
-from kafka_recovery.cluster.replica_logs import UNFINISHED
 from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
 from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicPartition
@@ -97,7 +96,7 @@ class TestGathering:
         async with play.staged(2, 3):
             evidence = await gathered(play)
 
-        assert problem(evidence, 1) == "BrokerUnknown"
+        assert problem(evidence, 1) == "NotRegistered"
         assert evidence.cluster.broker(BrokerId(1)) is None
         assert replica(evidence, 2).problem is None
 
@@ -319,7 +318,7 @@ class TestSilence:
 
         found = replica(evidence, 3)
         assert found.log
-        assert (found.log.end, found.log.epochs, problem(evidence, 3)) == (15, None, UNFINISHED)
+        assert (found.log.end, found.log.epochs, problem(evidence, 3)) == (15, None, BrokerTimeout.code)
 
 
 def catch_up(play: Play) -> None:

@@ -150,7 +150,7 @@ class TestWhoIsBelieved:
             seen = await members.look(PATIENCE)
 
         assert set(seen.versions) == {1}
-        assert {id: why.code for id, why in seen.faults.items()} == {2: "AddressShared", 3: "AddressShared"}
+        assert {id: why.code for id, why in seen.faults.items()} == {2: "AnotherBroker", 3: "AnotherBroker"}
 
     async def test_if_all_are_behind_one_address_nobody_is_gone_through(self) -> None:
         play = Play()

@@ -115,7 +115,7 @@ class TestWhatItTells:
 
         assert found.log
         assert (found.log.end, found.log.answered_under) == (27, None)
-        assert code_of(found.problem) == "OtherLeaderEpoch"
+        assert code_of(found.problem) == "ReplicaOnOldEpoch"
 
     async def test_one_that_learns_the_epoch_in_time_is_good(self) -> None:
         log = Log(27, knows=EPOCH - 1)

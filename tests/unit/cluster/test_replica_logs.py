@@ -16,7 +16,7 @@ from kafka_recovery.cluster import broker_reader
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.epoch_vectors import VECTOR_ENTRIES
 from kafka_recovery.cluster.errors import BrokerTimeout
-from kafka_recovery.cluster.replica_logs import UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.replica_logs import ReplicaSurvey
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -99,7 +99,7 @@ class TestOldLeaders:
         assert replica.leads
         assert replica.log
         assert replica.log.answered_under is None
-        assert code_of(replica.problem) == "OtherLeaderEpoch"
+        assert code_of(replica.problem) == "ReplicaOnOldEpoch"
 
     async def test_a_follower_is_not(self) -> None:
         assert not (await measured(playing(Log(27)), may_lead=True)).leads
@@ -133,7 +133,7 @@ class TestVectors:
 
         assert replica.log
         assert replica.log.epochs is None
-        assert code_of(replica.problem) == UNFINISHED
+        assert code_of(replica.problem) == BrokerTimeout.code
 
     async def test_entries_below_the_log_start_are_none(self) -> None:
         replica = await measured(playing(Log(27, [(1, 10), (4, 20)], start=10)))
@@ -281,7 +281,7 @@ class TestDeadline:
         assert replica.log
         assert (replica.log.end, replica.log.epochs) == (27, None)
         assert replica.problem
-        assert replica.problem.code == UNFINISHED
+        assert replica.problem.code == BrokerTimeout.code
         assert "did not tell all leader epochs of orders-0 within 0.6s" in replica.problem.message
 
     async def test_a_vector_that_takes_many_slow_answers_does_not_take_many_deadlines(self) -> None:
@@ -306,7 +306,7 @@ class TestDeadline:
         replica = await measured(play, deadline=SOON, Fetch=lambda heard: None)
 
         assert replica.log is None
-        assert code_of(replica.problem) == UNFINISHED
+        assert code_of(replica.problem) == BrokerTimeout.code
 
 
 class TestALogThatIsKnown:

@@ -90,7 +90,7 @@ def test_a_member_of_the_isr_whose_disk_is_lost_is_not_waited_for() -> None:
 def test_nor_is_the_last_known_leader() -> None:
     alone: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
     seen = evidence(partition(ON_A_FAILED_DISK, **alone), brokers=ALL_RUN)
-    assert code(decided(seen)) == "LastKnownLeaderReturning"
+    assert code(decided(seen)) == "ElectableBrokerReturning"
 
     assert decided(said_of(seen, 1)).verdict is Verdict.ELECT
 
@@ -100,7 +100,7 @@ def test_another_member_that_is_back_is_waited_for_all_the_same() -> None:
 
     decision = decided(said_of(seen, 1))
 
-    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "CleanMemberReturning")
+    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "ElectableBrokerReturning")
     assert decision.reason is not None
     assert decision.reason.message.startswith("broker 3 is in the ISR")
 
@@ -243,7 +243,7 @@ def test_outside_its_time_it_counts_as_none_and_says_so(at: Any, expires: Any, c
 
     claimed = attested(seen, [lost(1, at=at, expires=expires)])
 
-    assert void(claimed) == (None if counts else "AttestationExpired")
+    assert void(claimed) == (None if counts else "AttestationEnded")
     assert (decided(claimed).verdict is Verdict.ELECT) == counts
     assert next(told(claimed)).startswith("ann attested" if counts else "VOID: ann attested")
 
@@ -295,7 +295,7 @@ def test_a_plan_that_waited_longer_than_the_attestation_holds_is_over() -> None:
     reason = last_look(evidence(partition(COPIES), observed_at=NOON + timedelta(minutes=56)))
 
     assert reason is not None
-    assert reason.code == "AttestationExpired"
+    assert reason.code == "AttestationEnded"
     assert "holds from 2026-11-21 11:55:00 UTC until 2026-11-21 12:55:00 UTC" in reason.message
 
 

@@ -28,7 +28,7 @@ def silent(broker: Broker) -> str:
     return f"broker {broker.id} is silent"
 
 
-@objects(Told("replica.problem.code", otherwise="ReplicaUnmeasured"), when=Unknown("replica.log"))
+@objects(Told("replica.problem.code", otherwise="AnswerIncomplete"), when=Unknown("replica.log"))
 def unmeasured(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     return f"broker {replica.broker} of {partition.id} by {rule.name}"
 
@@ -75,7 +75,7 @@ def test_replicas_are_asked_in_assignment_order_whichever_guard_objects() -> Non
 def test_a_code_that_nobody_told_has_a_name_of_its_own() -> None:
     asked = objection((unmeasured,))
     assert asked(Replica(BrokerId(4), None), partition({}), Rule("all"), around(broker(2))) == Reason(
-        "ReplicaUnmeasured", "broker 4 of orders-0 by all"
+        "AnswerIncomplete", "broker 4 of orders-0 by all"
     )
 
 

@@ -19,7 +19,7 @@ from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import evidence, log, partition
 
 ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
-DEAD = Replica(BrokerId(1), None, Reason("LiveBrokerUnreachable", "connection refused"))
+DEAD = Replica(BrokerId(1), None, Reason("BrokerUnreachable", "connection refused"))
 LONGER = {1: DEAD, 2: log(27), 3: log(15, (0, 0))}
 DIVERGED = {1: DEAD, 2: log(20, (0, 0), (1, 10)), 3: log(27, (0, 0))}
 
@@ -39,11 +39,11 @@ def test_a_longer_log_of_another_branch_is_what_its_broker_may_lose_and_the_dead
 
     assert found == (
         BrokerCost(BrokerId(3), records=34, partitions=2),
-        BrokerCost(BrokerId(1), unknown=3, because="its copy could not be read: LiveBrokerUnreachable"),
+        BrokerCost(BrokerId(1), unknown=3, because="its copy could not be read: BrokerUnreachable"),
     )
     assert in_a_line(plan, found) == (
         "Electing as planned may lose up to 34 records that broker 3 holds and the new leader lacks, on 2 partitions; "
-        "an unknown part of what broker 1 holds on 3 partitions (its copy could not be read: LiveBrokerUnreachable)."
+        "an unknown part of what broker 1 holds on 3 partitions (its copy could not be read: BrokerUnreachable)."
     )
 
 

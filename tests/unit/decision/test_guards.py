@@ -32,10 +32,10 @@ def test_a_measured_replica_on_a_healthy_broker_leads() -> None:
     ("sick", "expected", "says"),
     [
         (broker(2, registered=False, fenced=True), "NotRegistered", "not registered"),
-        (broker(2, registered=None, fenced=True), "NotListed", "lists unfenced brokers only"),
+        (broker(2, registered=None, fenced=True), "NotRegistered", "lists unfenced brokers only"),
         (broker(2, fenced=True), "Fenced", "though it answers here"),
         (broker(2, stopping=True), "BrokerStopping", "controlled shutdown"),
-        (broker(2, reachable=False, problem=REFUSED), "LiveBrokerUnreachable", "connection refused at broker-2:9092"),
+        (broker(2, reachable=False, problem=REFUSED), "BrokerUnreachable", "connection refused at broker-2:9092"),
         (broker(2, metadata_advances=False), "BrokerCutOff", "was at metadata offset 1002"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_broker_is_judged_once_and_its_rejection_shared() -> None:
         (Replica(TWO, None, Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
         (Replica(TWO, log(99), Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
         (Replica(TWO, None, Reason("TimedOut", "no answer within 5 s")), "TimedOut", "no answer within 5 s"),
-        (Replica(TWO, None), "ReplicaUnmeasured", "said nothing about its log of orders-0"),
+        (Replica(TWO, None), "AnswerIncomplete", "said nothing about its log of orders-0"),
         (Replica(TWO, log(99, answered_under=LeaderEpoch(4))), "ReplicaOnOldEpoch", "under leader epoch 4"),
         (Replica(TWO, log(99, answered_under=None)), "ReplicaOnOldEpoch", "under no leader epoch"),
         (Replica(TWO, log(99, epochs=None)), "EpochVectorUnreadable", "READ on topic orders"),

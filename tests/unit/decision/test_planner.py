@@ -56,7 +56,7 @@ def test_a_named_leader_is_told_why_even_if_nobody_may_lead() -> None:
 def test_a_named_leader_must_be_a_replica() -> None:
     decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(9)})
 
-    assert code(decision) == "DesignatedLeaderNotReplica"
+    assert code(decision) == "DesignatedLeaderRejected"
     assert decision.reason is not None
     assert "those are 1, 2, 3" in decision.reason.message
 

@@ -94,7 +94,7 @@ def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None
 
 def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "ViewStandsStill"
+    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "BrokerCutOff"
     assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
 
 
@@ -108,7 +108,7 @@ def test_brokers_that_are_late_are_no_missing_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
     late = decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2), committed=MetadataOffset(4711)))
 
-    assert code(late) == "ViewStandsStill"
+    assert code(late) == "BrokerCutOff"
     assert late.reason
     assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
 
@@ -164,7 +164,7 @@ def test_an_isr_member_that_is_about_to_be_back_is_waited_for(back: Broker) -> N
     seen = evidence(partition({1: log(30), 2: log(27), 3: log(15)}), brokers=(back, broker(2), broker(3)))
 
     decision = decided(seen)
-    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "CleanMemberReturning")
+    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "ElectableBrokerReturning")
     assert decided(seen, waited=timedelta(seconds=29)).verdict is Verdict.WAIT
     assert decided(seen, waited=timedelta(seconds=30)).verdict is Verdict.ELECT
 
@@ -200,7 +200,7 @@ def test_the_last_known_leader_that_is_back_is_waited_for(back: Broker, seen: st
     offline = evidence(partition(COPIES, **NOBODY_IS_LEFT), brokers=(back, broker(2), broker(3)))
     decision = decided(offline)
 
-    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "LastKnownLeaderReturning")
+    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "ElectableBrokerReturning")
     assert decision.reason is not None
     assert f"broker 1, its last known leader, {seen}: the controller elects it by itself" in decision.reason.message
     by_any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))

@@ -56,7 +56,7 @@ def test_a_plan_is_the_same_as_itself() -> None:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_an_approval_is_about(changes: dict[str, Any], message: str) -> None:
-    assert code_and_message(PLAN, with_orders(**changes)) == ("PlanChanged", f"orders-0: {message}")
+    assert code_and_message(PLAN, with_orders(**changes)) == ("PlanOutdated", f"orders-0: {message}")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_an_approval_is_about(changes: dict[str, Any], message: str) -> Non
 def test_what_it_costs_is_a_part_of_it(before: Loss | None, after: Loss, message: str) -> None:
     found = code_and_message(with_orders(loss=before), with_orders(loss=after))
 
-    assert found == ("PlanChanged", f"orders-0: its loss was {message}")
+    assert found == ("PlanOutdated", f"orders-0: its loss was {message}")
 
 
 def test_more_that_is_surely_lost_is_another_plan() -> None:
@@ -99,7 +99,7 @@ def test_sentences_may_change_meanwhile(changes: dict[str, Any]) -> None:
 def test_an_election_that_is_gone_voids_the_approval() -> None:
     found = code_and_message(PLAN, replace(PLAN, decisions=(BOTH[PAYMENTS],)))
 
-    assert found == ("PlanChanged", "orders-0 can't be seen any more")
+    assert found == ("PlanOutdated", "orders-0 can't be seen any more")
 
 
 def refused(decision: Decision) -> Decision:

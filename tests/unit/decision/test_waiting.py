@@ -24,7 +24,7 @@ ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswer
 
 
 def dead(broker: int) -> Replica:
-    return Replica(BrokerId(broker), None, Reason("LiveBrokerUnreachable", "connection refused"))
+    return Replica(BrokerId(broker), None, Reason("BrokerUnreachable", "connection refused"))
 
 
 def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 0, **facts: Any) -> Plan:

@@ -42,7 +42,7 @@ HANDED_ON = re.compile(r"(\.code|\['reason'\])$")
 
 ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("cluster/errors.py", "machine_code"): (),  # Kafka's own names
-    ("decision/guards.py", "Told('replica.problem.code', otherwise='ReplicaUnmeasured')"): ("ReplicaUnmeasured",),
+    ("decision/guards.py", "Told('replica.problem.code', otherwise='AnswerIncomplete')"): ("AnswerIncomplete",),
     ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
     ("domain/reason.py", "type(error).__name__"): (),  # whatever ended a run: JournalUnwritable, or a defect
     ("kube/machinery/conditions.py", "reason"): (),

@@ -113,7 +113,7 @@ def expire(world: World) -> None:
 
 ENDS: dict[str, tuple[Callable[[World], None], str]] = {
     "the broker answers": (repair, "AttestedBrokerAnswers"),
-    "it is over": (expire, "AttestationExpired"),
+    "it is over": (expire, "AttestationEnded"),
 }
 
 
@@ -191,7 +191,7 @@ async def test_what_a_person_takes_back_elects_nobody_in_the_next_wave(world: Wo
 
     (first,), (second,) = plan.waves
     assert report[first].outcome is Outcome.RECOVERED
-    assert (report[second].outcome, code(report, second)) == (Outcome.REFUSED, "AttestationWithdrawn")
+    assert (report[second].outcome, code(report, second)) == (Outcome.REFUSED, "AttestationEnded")
     assert world.leader(second) is None
     assert world.kept_its_promises()
 
@@ -205,7 +205,7 @@ async def test_nor_in_the_wave_whose_orders_are_set_already(world: World) -> Non
     with world.process(people) as engine:
         report = await engine.execute(plan)
 
-    assert {code(report, id) for id in plan.elections} == {"AttestationWithdrawn"}
+    assert {code(report, id) for id in plan.elections} == {"AttestationEnded"}
     assert "elect" not in world.changed()
     assert world.unrestored() == []
     assert world.kept_its_promises()
@@ -221,7 +221,7 @@ async def test_a_partition_without_a_replica_there_is_elected_all_the_same(world
     with world.process(people) as engine:
         report = await engine.execute(plan)
 
-    assert (code(report), report[PAYMENTS].outcome) == ("AttestationWithdrawn", Outcome.RECOVERED)
+    assert (code(report), report[PAYMENTS].outcome) == ("AttestationEnded", Outcome.RECOVERED)
 
 
 async def test_what_a_person_says_again_with_another_end_is_another_attestation(world: World) -> None:
@@ -234,5 +234,5 @@ async def test_what_a_person_says_again_with_another_end_is_another_attestation(
     with world.process(people) as engine:
         report = await engine.execute(plan)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AttestationWithdrawn")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AttestationEnded")
     assert world.changed() == []

@@ -123,7 +123,7 @@ async def test_an_order_that_an_earlier_run_left_is_said_to_be_altered_whatever_
 
     report = await world.recover(AUTO, effort=Effort(within=timedelta(seconds=5)))
 
-    assert "CleanMember" in str(report[ORDERS].reason), "it was waited for: this run had nothing to elect"
+    assert "ElectableBroker" in str(report[ORDERS].reason), "it was waited for: this run had nothing to elect"
     assert world.unrestored() == [ORDERS]
     assert not report[ORDERS].order_restored
 

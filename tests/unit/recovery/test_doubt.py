@@ -246,7 +246,7 @@ async def test_an_order_that_could_not_be_read_is_not_called_restored(world: Wor
     report = await world.recover()
 
     assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, None)
-    assert code(report) == "NotSeen", "its leader answered, and may have died since"
+    assert code(report) == "InDoubt", "its leader answered, and may have died since"
     assert await world.open_runs() == list(report.plans)
 
     world.kafka.hidden.clear()
@@ -292,7 +292,7 @@ async def test_a_topic_that_brokers_with_older_metadata_do_not_know_is_not_said_
 
     report = await world.execute(plan)
 
-    assert code(report) == "NotSeen"
+    assert code(report) == "InDoubt"
     assert not report[ORDERS].order_restored
     assert await world.open_runs() == list(report.plans)
 

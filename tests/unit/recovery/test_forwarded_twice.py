@@ -47,7 +47,7 @@ async def test_what_may_have_been_elected_before_the_controller_said_no_is_not_c
     report = await world.execute(plan)
 
     assert report[ORDERS].outcome is outcome
-    assert outcome is Outcome.REFUSED or code(report) == "LeaderDied"
+    assert outcome is Outcome.REFUSED or code(report) == "LeaderGone"
     assert world.kept_its_promises()
 
 
@@ -73,7 +73,7 @@ async def test_where_several_led_before_the_controller_said_no_it_is_looked_at_a
 
     report = await world.execute(plan)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "LeaderDied")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "LeaderGone")
     assert await world.open_runs() != []
     assert world.kept_its_promises()
 

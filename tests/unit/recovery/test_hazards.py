@@ -103,7 +103,7 @@ async def test_a_candidate_that_is_fenced_in_the_last_moment_leaves_another_lead
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "ElectedInstead")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "UnexpectedLeader")
     assert "log end 15; planned was broker 2 with 27" in str(report[ORDERS].reason)
     assert world.kept_its_promises()
 
@@ -117,7 +117,7 @@ async def test_an_equal_replica_elected_instead_is_not_what_was_planned_but_lose
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "ElectedInstead")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "UnexpectedLeader")
     assert report[ORDERS].leader != chosen
     assert "nothing more is lost than planned" in str(report[ORDERS].reason)
 
@@ -255,7 +255,7 @@ async def test_an_order_that_can_not_be_restored_is_said_and_left_to_undo(world:
 async def test_why_an_order_could_not_be_restored_is_told_with_the_outcome_until_it_is(world: World) -> None:
     world.offline()
     restore = world.kafka.restore
-    why = Reason("ReplicaNotRegistered", "broker 1 is not registered in the cluster")
+    why = Reason("OrderCannotBeSet", "broker 1 is not registered in the cluster")
 
     async def refused(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         return {request.id: ElectionAnswer(Answer.REFUSED, why) for request in requests}
@@ -573,7 +573,7 @@ async def test_a_leader_that_somebody_else_elected_uncleanly_is_not_called_clean
 
     report = await world.recover(MANUAL)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "AnotherLeader")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "UnexpectedLeader")
     assert world.kept_its_promises()
 
 

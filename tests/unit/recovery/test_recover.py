@@ -105,7 +105,7 @@ async def test_the_engine_waits_for_a_clean_member_that_is_about_to_be_back(worl
     assert report[ORDERS].leader == 1
     assert report[ORDERS].warnings == ()
     assert world.changed() == []
-    assert "CleanMember" in world.waits[0].code
+    assert "ElectableBroker" in world.waits[0].code
 
 
 async def test_patience_with_a_clean_member_ends(world: World) -> None:
@@ -336,7 +336,7 @@ async def test_time_that_is_over_ends_the_run_between_waves(world: World) -> Non
     report = await world.recover(policy(Approval.AUTO, 1), effort=Effort(within=timedelta(minutes=1)))
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "TimeLimitReached"
+    assert code(report, PAYMENTS) == "Interrupted"
     assert world.kept_its_promises()
 
 
@@ -346,8 +346,8 @@ async def test_time_that_is_over_ends_the_wait_for_a_clean_member(world: World) 
 
     report = await world.recover(effort=Effort(within=timedelta(seconds=5)))
 
-    assert code(report) == "TimeLimitReached"
-    assert "CleanMember" in str(report[ORDERS].reason)
+    assert code(report) == "Interrupted"
+    assert "ElectableBroker" in str(report[ORDERS].reason)
     assert world.changed() == []
 
 
@@ -462,7 +462,7 @@ async def test_a_cluster_that_stands_still_is_not_said_to_have_nothing_offline(w
 
 @pytest.mark.parametrize(
     ("advances", "why"),
-    [(False, "NoActiveController"), (None, "ViewAgeUnknown")],
+    [(False, "NoActiveController"), (None, "MetadataAgeUnknown")],
     ids=["they stand still", "whether they move is not known"],
 )
 async def test_a_leader_that_only_old_metadata_may_show_is_not_called_recovered(

@@ -83,7 +83,7 @@ async def test_another_leader_than_planned_is_not_called_recovered_after_a_crash
 
     report = await world.resume()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "ElectedInstead")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "UnexpectedLeader")
 
 
 async def test_under_min_insync_replicas_is_said_after_a_crash_as_well(world: World) -> None:

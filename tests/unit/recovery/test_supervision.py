@@ -307,8 +307,8 @@ async def test_an_approval_that_was_given_holds_when_the_rules_come_to_want_one(
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (ONLY_ORDERS, "RuleGone"),
-        (payments_under(candidate_order=CandidateOrder.LONGEST_LOG), "RuleChanged"),
+        (ONLY_ORDERS, "NoRule"),
+        (payments_under(candidate_order=CandidateOrder.LONGEST_LOG), "PlanOutdated"),
         (replace(ONE_BY_ONE, limits=Limits(partitions=1, wave_sizes=(1,))), "PartitionLimitReached"),
     ],
 )
@@ -334,7 +334,7 @@ async def test_what_is_forbidden_after_its_order_was_set_is_not_elected_and_gets
     report = await recover(world, owners)
 
     assert world.steps.calls.count("designate") == 2
-    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "RuleGone")
+    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "NoRule")
     assert world.kafka.elected == [(ORDERS, 2)]
     assert world.kept_its_promises()
     assert await world.open_runs() == []

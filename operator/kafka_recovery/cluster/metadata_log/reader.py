@@ -286,9 +286,9 @@ def _only_part(topics: Iterable[Any] | None) -> Any:
 
 def _refusal(address: Address, code: int) -> Reason:
     if code in _NOT_A_CONTROLLER:
-        return Reason("NotAController", f"{address} is a broker's listener; name the controllers' own")
+        return Reason("MetadataLogUnavailable", f"{address} is a broker's listener; name the controllers' own")
     if code == _NONE:
         return InvalidAnswer(address, "Fetch of the metadata log told of no partition, or of several").reason
     if code == _NOT_LEADER:
-        return Reason("NotLeader", f"{address} does not lead the quorum")
+        return Reason("MetadataLogUnavailable", f"{address} does not lead the quorum")
     return reason_for(code, f"Fetch of the metadata log at {address}", needs=_NEEDS)

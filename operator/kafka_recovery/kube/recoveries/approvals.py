@@ -173,7 +173,7 @@ class KubeApprovals:
             if due and is_any_tried(unasked):
                 look.is_over(self.clock)
             doubt = await self._doubt(plan, heard.now, look)
-            if doubt and (doubt.code == Decisive.PLAN_CHANGED or self.clock.now() >= look.expires_at):
+            if doubt and (doubt.code == Decisive.PLAN_OUTDATED or self.clock.now() >= look.expires_at):
                 self.void = doubt
                 return None
             if (said := heard.said) and doubt is None and heard.held is None:

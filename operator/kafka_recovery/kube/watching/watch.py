@@ -232,7 +232,7 @@ class Watch:
             return None
         message = f"no broker that answers has applied metadata for {still.total_seconds():.1f}s"
         why = f" ({pulse.committed.message})" if isinstance(pulse.committed, Reason) else ""
-        return Reason("MetadataStandsStill", f"{message}: they are cut off from the controller, or it is gone{why}")
+        return Reason("NoActiveController", f"{message}: they are cut off from the controller, or it is gone{why}")
 
     def _disagreeing(self, pulse: Pulse, at: timedelta) -> Reason | None:
         since = self._disagreed_since

@@ -100,7 +100,7 @@ def test_nor_once_the_attestation_has_expired(cluster: SmallCluster, recovery: R
     done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
 
     assert done.exit_code == 1
-    assert "AttestationExpired" in done.stdout
+    assert "AttestationEnded" in done.stdout
     assert cluster.changes == []
 
 
@@ -141,7 +141,7 @@ def test_a_broker_that_comes_back_while_recovering_is_decided_about_as_without_i
     assert done.exit_code == 0, done.stderr
     first, second = json.loads(done.stdout)["plans"]
     assert first != second
-    assert "waiting 0.5 s: CleanMemberReturning" in done.stderr
+    assert "waiting 0.5 s: ElectableBrokerReturning" in done.stderr
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {

@@ -598,4 +598,4 @@ async def test_closing_the_log_tells_a_look_under_way_and_does_not_cancel_it() -
         await asyncio.sleep(0)
     why = await look
     assert isinstance(why, Reason)
-    assert why.code == "ConnectionsClosed"
+    assert why.code == "InternalError"

@@ -53,7 +53,7 @@ class State:
 PLAN = PlanNow(DIGEST, DIGEST, NOON, 2, True, LossClass.UNKNOWN, None)
 BY = ApprovedBy("yes", "uid-1", "ann@example.com")
 REFUSED = PartitionOutcome(TopicPartition("t", 0), Outcome.REFUSED, Reason("NoCandidate", "no replica may lead"))
-FAILED = PartitionOutcome(TopicPartition("t", 1), Outcome.FAILED, Reason("ElectedInstead", "broker 2 leads"))
+FAILED = PartitionOutcome(TopicPartition("t", 1), Outcome.FAILED, Reason("UnexpectedLeader", "broker 2 leads"))
 
 
 def _known(phase: Phase, reason: str, plan: PlanNow | None = None, **more: Any) -> Known:

@@ -104,7 +104,7 @@ async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_se
     await forge(automatic.api, digest, finished=BEGUN)
 
     async def shows_nothing(partitions: Sequence[TopicPartition], *how: object) -> Mapping[TopicPartition, Sighting]:
-        return {id: Unseen(id, Reason("NotListed", "the answer is without it")) for id in partitions}
+        return {id: Unseen(id, Reason("NotRegistered", "the answer is without it")) for id in partitions}
 
     monkeypatch.setattr(record_journal, "BLANK", 0.0)
     monkeypatch.setattr(automatic.world.kafka, "leaders", shows_nothing)

@@ -94,7 +94,7 @@ def became(seen: Seen) -> list[tuple[str, str]]:
 def test_a_plan_that_holds_no_more_is_void_until_another_one_is_made() -> None:
     seen = Seen()
     seen.progress.planned(PLAN, DIGEST)
-    seen.progress.plan_void(Reason("PlanChanged", "the leader epoch was 5, now it is 6"))
+    seen.progress.plan_void(Reason("PlanOutdated", "the leader epoch was 5, now it is 6"))
 
     assert became(seen) == [(DIGEST, "Void")]
 

@@ -80,8 +80,8 @@ def outcome(kind: Outcome, code: str = "", **more: Any) -> PartitionOutcome:
         (outcome(Outcome.RECOVERED_CLEANLY), True),
         (outcome(Outcome.RECOVERED_UNDER_MIN_ISR), True),
         (outcome(Outcome.RECOVERED, order_restored=False), False),
-        (outcome(Outcome.FAILED, "ElectedInstead"), True),
-        (outcome(Outcome.FAILED, "ElectedInstead", order_restored=False), False),
+        (outcome(Outcome.FAILED, "UnexpectedLeader"), True),
+        (outcome(Outcome.FAILED, "UnexpectedLeader", order_restored=False), False),
         (outcome(Outcome.IN_DOUBT), False),
         (outcome(Outcome.REFUSED, "NoCandidate"), False),
         (outcome(Outcome.REFUSED), False),
@@ -105,7 +105,7 @@ def test_what_is_final_for_a_partition(seen: Seen, found: PartitionOutcome | Non
         (outcome(Outcome.RECOVERED_CLEANLY), True),
         (outcome(Outcome.RECOVERED), False),
         (outcome(Outcome.RECOVERED_UNDER_MIN_ISR), False),
-        (outcome(Outcome.FAILED, "ElectedInstead"), False),
+        (outcome(Outcome.FAILED, "UnexpectedLeader"), False),
         (outcome(Outcome.IN_DOUBT), False),
     ],
 )
@@ -211,16 +211,16 @@ def test_a_void_plan_is_shown_no_longer(seen: Seen) -> None:
     seen.progress.planned(PLAN, DIGEST)
     seen.progress.approved(BY)
 
-    seen.progress.plan_void(Reason("PlanChanged", "the leader epoch was 5, now it is 6"))
+    seen.progress.plan_void(Reason("PlanOutdated", "the leader epoch was 5, now it is 6"))
 
     known = seen.progress.known()
-    assert (known.plan, known.approval, known.reason.code) == (None, None, "PlanChanged")
+    assert (known.plan, known.approval, known.reason.code) == (None, None, "PlanOutdated")
 
 
 @pytest.mark.parametrize(
     "leave",
     [
-        lambda progress: progress.plan_void(Reason("PlanChanged", "the leader epoch was 5, now it is 6")),
+        lambda progress: progress.plan_void(Reason("PlanOutdated", "the leader epoch was 5, now it is 6")),
         lambda progress: progress.planned(BOTH, digest(BOTH)),
     ],
     ids=["void", "replaced"],

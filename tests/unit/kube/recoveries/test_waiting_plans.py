@@ -142,7 +142,7 @@ async def test_a_plan_that_changed_is_void_however_fresh_its_approval(by_hand: O
     by_hand.api.approve(question.digest)
     by, void = await question.after(1), question.approvals.void
 
-    assert (by, void and void.code) == (None, "PlanChanged")
+    assert (by, void and void.code) == (None, "PlanOutdated")
     assert void
     assert "the leader to elect was 2, now it is 3" in void.message
 
@@ -157,7 +157,7 @@ async def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(
     question = Asked(by_hand, plan)
     by, void = await question.after(1), question.approvals.void
 
-    assert (by, void and void.code) == (None, "PlanChanged")
+    assert (by, void and void.code) == (None, "PlanOutdated")
 
 
 async def test_a_plan_of_long_ago_is_not_void_because_kafka_is_silent_for_a_moment(by_hand: Operated) -> None:

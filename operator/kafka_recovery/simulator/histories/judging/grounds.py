@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, relay_is_out_of_reach
@@ -47,12 +46,16 @@ def _metadata_were_old(told: Told) -> bool:
     )
 
 
-def _it_took_so_long(told: Told, *, looked: bool = False) -> bool:
+TOO_LONG = re.compile(r"([\d.]+) ?s(?: were over|: what it saw)")
+"""How an engine says that a look, or what came after it, took too long."""
+
+
+def it_took_so_long(told: Told) -> bool:
     """Whether so many seconds have passed as it says since the run began, or last looked at it or asked for it in time.
 
-    `looked`: the look that took so long came to an end, and is the last one.
+    Where the look itself took so long, it came to an end, and is the last one.
     """
-    said = re.search(r"([\d.]+) ?s(?: were over|: what it saw)", _message(told))
+    said, looked = TOO_LONG.search(_message(told)), "the last look" in _message(told)
     id, process, at = told.said.outcome.id, told.said.process, told.said.at
     looks = [look.at for look in told.story.looked if look.process == process and look.partition(id) is not None]
     asked = [
@@ -82,7 +85,7 @@ def _unknown_to_it(told: Told) -> bool:
     return bool({*told.seen.assignment} - registered)
 
 
-def _one_before_could_lead(told: Told) -> bool:
+def one_before_could_lead(told: Told) -> bool:
     """Whether its order was left as it stands, and a replica before the planned leader may lead by now.
 
     One that was down may have come back since; a member of the ISR or ELR that does is elected cleanly, and ends that.
@@ -162,7 +165,7 @@ def _a_leader_came_and_went(told: Told) -> bool:
     return bool(led) and any(state.leader is None for state in states[led[0] :])
 
 
-def _view_was_not_seen_to_move(told: Told) -> bool:
+def view_was_not_seen_to_move(told: Told) -> bool:
     """Whether its last look could not tell that the metadata it read move, or are as new as the controller's.
 
     After elections it looks at the cluster alone, to conclude what had a leader before them.
@@ -177,19 +180,26 @@ def _view_was_not_seen_to_move(told: Told) -> bool:
     return is_behind and (view is None or view.metadata_advances is None)
 
 
+def has_struck(kind: Kind, told: Told) -> bool:
+    """Whether such a fault was there before it was said: wires that say what no broker would, a full disk, no right."""
+    return any(fault.kind is kind and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
+def if_it_says(words: str, holds: Callable[[Told], bool]) -> Callable[[Told], bool]:
+    """Of a code that stands for several cases: the one that the sentence tells of is so. The others are not judged."""
+    return lambda told: words not in _message(told) or holds(told)
+
+
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
-    "LeaderDied": _a_leader_came_and_went,
-    "ViewAgeUnknown": _view_was_not_seen_to_move,
-    "TooLate": _it_took_so_long,
-    "LookTooOld": partial(_it_took_so_long, looked=True),
+    "LeaderGone": if_it_says("a leader was elected", _a_leader_came_and_went),
+    "MetadataAgeUnknown": if_it_says("leaders were read from", view_was_not_seen_to_move),
+    "EvidenceTooOld": lambda told: not TOO_LONG.search(_message(told)) or it_took_so_long(told),
     "OrderCannotBeSet": _some_are_not_registered,
-    "ReplicaNotRegistered": _some_are_not_registered,
-    "OrderElectsAnother": _one_before_could_lead,
-    "AddressShared": _two_share_an_address,
+    "AnotherBroker": _two_share_an_address,
     "NotUnlocked": _nothing_unlocked_it,
     "ClusterIdMismatch": _another_cluster,
-    "NotSeen": was_not_seen,
+    "InDoubt": if_it_says("not to be seen", was_not_seen),
     "RelaySilent": _relay_is_out_of_reach,
 }
 """By the word of a reason, whether it is so."""

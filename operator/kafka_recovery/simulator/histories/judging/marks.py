@@ -24,22 +24,22 @@ from kafka_recovery.simulator.host.weather import WireFault
 from kafka_recovery.simulator.model.grants import Operation
 
 GUARDS = (
-    "NotListed", "NotRegistered", "Fenced", "LiveBrokerUnreachable", "MetadataAgeUnknown", "BrokerCutOff",
+    "NotRegistered", "Fenced", "BrokerUnreachable", "MetadataAgeUnknown", "BrokerCutOff",
     "LogDirOffline", "LogEndsContradict",
 )  # fmt: skip
 OBSTACLES = (
     "NoActiveController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
-    "LiveReplicaUnmeasured", "ReplicaOnOldEpoch", "NoCandidate", "PartitionLimitReached", "CleanMemberReturning",
-    "EvidenceTooOld", "ReassignmentUnknown", "ViewAgeUnknown", "LossIsWorse",
+    "LiveReplicaUnmeasured", "ReplicaOnOldEpoch", "NoCandidate", "PartitionLimitReached", "ElectableBrokerReturning",
+    "EvidenceTooOld", "ReassignmentUnknown", "MetadataAgeUnknown", "PlanOutdated",
 )  # fmt: skip
 CHANGES = (
     "leader", "epoch", "topic", "assignment", "log", "better candidate", "leader may not lead", "clean member back",
 )  # fmt: skip
 REASONS = (
-    "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline", "RecoveredCleanly/CleanMemberCameBack",
-    "Failed/ElectedInstead", "Failed/LeaderUnresponsive", "Failed/AnotherLeader", "Refused/ApprovalMissing",
-    "Refused/TimeLimitReached", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
-    "Refused/EarlierWaveFailed", "Refused/TooLate", "Refused/JournalUnwritable", "Recovered/MemberLeads",
+    "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline",
+    "Failed/UnexpectedLeader", "Failed/LeaderUnresponsive", "Refused/ApprovalMissing",
+    "Refused/Interrupted", "Refused/Suspended", "Refused/ObserveOnly", "Refused/PlanOutdated", "Refused/Undone",
+    "Refused/EarlierWaveFailed", "Refused/EvidenceTooOld", "Refused/JournalUnwritable", "Recovered/MemberLeads",
     "Recovered/HandedOver", "InDoubt/RequestInDoubt",
 )  # fmt: skip
 EVENTS = (
@@ -79,6 +79,10 @@ EVENTS = (
     "a clean member was waited for",
     "patience ran out",
     "a run outlasted its time",
+    "an election would have cost more than was planned",
+    "the rule of a planned election was changed",
+    "a leader was elected that nobody planned, instead of the planned one",
+    "a leader was elected that nobody planned, before any election of an engine",
 )
 MARKS: tuple[str, ...] = (
     *EVENTS,
@@ -98,23 +102,25 @@ UNDRAWN = (f"wire: {Kind.MISREPORT}, believed",)
 
 NOT_DRAWN: Mapping[str, str] = MappingProxyType(
     {
-        "AttestationExpired": "nobody attests anything in a history",
+        "AttestationEnded": "nobody attests anything in a history",
         "AttestedBrokerAnswers": "nobody attests anything in a history",
-        "DesignatedLeaderNotReplica": "no policy of a history names leaders by hand",
         "DesignatedLeaderRejected": "no policy of a history names leaders by hand",
         "NoRule": "the one rule of a history selects every topic",
         "EpochVectorUnreadable": "wants a broker that tells a log end and no epochs, with a rule that ranks by these",
-        "ReplicaUnmeasured": "a broker that tells nothing of a log tells why",
-        "LastKnownLeaderReturning": "wants a last known leader that is back and not unfenced yet, at a look",
+        "AnswerIncomplete": "a broker that tells nothing of a log tells why",
         "OrderCannotBeSet": "no broker of a history is unregistered",
-        "ViewStandsStill": "wants one broker that is cut off, and no other one to look through",
         "BrokerStopping": "wants a look within a controlled shutdown, which takes no time in Kafka's controller",
-        "OtherIncarnation": "wants a planned leader that is restarted before the last look, measured by KIP-1275",
-        "PlanChanged": "no history shows a plan to a person again that another process made",
-        "PlannedForAnotherDriver": "a history has one driver",
     }
 )
 """Codes of refusals, of rules for replicas and of last looks that no drawn history reaches, and why."""
+
+
+BEFORE_ANY = "before any election of an engine"
+_OUTDATED = {
+    " costs ": "an election would have cost more than was planned",
+    "planned under rule": "the rule of a planned election was changed",
+}
+"""By the words in which an engine says what no outsider sees at a last look."""
 
 
 def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
@@ -185,13 +191,15 @@ def _plans(story: Chronicle, scenario: Scenario) -> Iterator[str]:
     for said in story.concluded:
         if said.outcome.outcome is Outcome.REFUSED and said.outcome.reason is not None:
             yield f"forbidden: {said.outcome.reason.code}"
+            if said.outcome.reason.code == "PlanOutdated":
+                yield from (mark for words, mark in _OUTDATED.items() if words in said.outcome.reason.message)
         if said.outcome.reason is not None:
             for code in GUARDS:
                 if f"{code}:" in str(said.outcome.reason):
                     yield f"guard: {code}"
-    if any(waited.why == "CleanMemberReturning" for waited in story.delayed):
+    if any(waited.why == "ElectableBrokerReturning" for waited in story.delayed):
         yield "a clean member was waited for"
-        yield "forbidden: CleanMemberReturning"
+        yield "forbidden: ElectableBrokerReturning"
 
 
 def _wishes(story: Chronicle) -> Iterator[str]:
@@ -322,6 +330,9 @@ def _words(story: Chronicle) -> Iterator[str]:
         code = f"/{outcome.reason.code}" if outcome.reason else ""
         yield f"said: {outcome.outcome}{code}"
         yield f"said: {outcome.outcome}"
+        if outcome.outcome is Outcome.FAILED and outcome.reason and outcome.reason.code == "UnexpectedLeader":
+            when = "instead of the planned one" if "planned was" in outcome.reason.message else BEFORE_ANY
+            yield f"a leader was elected that nobody planned, {when}"
         if outcome.outcome in bad:
             for _, plan in story.plans():
                 if len(plan.waves) > 1 and outcome.id in plan.waves[0]:

@@ -102,7 +102,7 @@ def a_living_broker_can_not_be_ranked(seen: Seen) -> bool:
 
 OBSTACLES: dict[str, Callable[[Seen], bool]] = {
     "NoActiveController": no_controller,
-    "ViewStandsStill": stale_view,
+    "BrokerCutOff": stale_view,
     "TooManyBrokersDown": too_many_down,
     "NoRule": no_rule,
     "ReplicationFactorTooLow": too_few_replicas,

@@ -9,7 +9,15 @@ from functools import partial
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Examined, unless
-from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
+from kafka_recovery.simulator.histories.judging.grounds import (
+    GROUNDS,
+    TOO_LONG,
+    has_struck,
+    if_it_says,
+    it_took_so_long,
+    one_before_could_lead,
+    view_was_not_seen_to_move,
+)
 from kafka_recovery.simulator.histories.judging.left_orders import an_order_may_stand
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive, forbidden
@@ -24,10 +32,8 @@ _OLDEST = 120.0
 
 NOT_JUDGED = frozenset(
     {
-        "LossIsWorse", "LeaderUnresponsive", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
-        "BrokerTimeout", "BrokerUnreachable", "NotSent", "RequestInDoubt", "Unfinished", "LogEndsContradict",
-        "DesignatedLeaderRejected", "DesignatedLeaderNotReplica", "Interrupted", "OtherIncarnation",
-        "PlannedForAnotherDriver",
+        "LeaderUnresponsive", "NotElected", "ClusterUnavailable", "Unavailable", "BrokerTimeout", "NotSent",
+        "RequestInDoubt", "LogEndsContradict", "DesignatedLeaderRejected",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -65,7 +71,7 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
 
 
 def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
-    """`ElectedInstead` names another leader than the designated one, `LeaderDied` one whose epoch is over.
+    """`UnexpectedLeader` names another leader than the designated one, `LeaderGone` one whose epoch is over.
 
     Who says `InDoubt` has asked for something, or goes on with a wave that another process began: what that one asked
     for nobody else heard. What `grounds` knows of is held against the truth here as well.
@@ -92,6 +98,10 @@ def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if code in GROUNDS:
                 text = f"{said.process} says {outcome.id} is InDoubt, {outcome.reason}; that is not so"
                 yield unless(GROUNDS[code](told), said.at, text)
+
+
+def _sentence(told: Told) -> str:
+    return told.said.outcome.reason.message if told.said.outcome.reason else ""
 
 
 def _is_kafkas(message: str) -> bool:
@@ -178,15 +188,6 @@ def _log_is_another(told: Told) -> bool:
     return (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs)
 
 
-def _broker_is_another(told: Told) -> bool:
-    if told.planned is None or told.looked is None:
-        return False
-    plan, decision = told.planned
-    clusters = plan.evidence.cluster, told.looked.evidence.cluster
-    before, now = (next((b.epoch for b in each.brokers if b.id == decision.leader), None) for each in clusters)
-    return before is not None and before != now
-
-
 def _another_is_better(told: Told) -> bool:
     if told.planned is None or told.looked is None or told.seen is None:
         return False
@@ -208,6 +209,26 @@ def _the_last_known_leader_is_back(told: Told) -> bool:
     back = {b.id for b in told.looked.evidence.cluster.brokers if b.reachable or alive(b)}
     named = told.seen.last_known_elr or ()
     return len(named) == 1 and named[0] in back
+
+
+def _who_is_elected_is_back(told: Told) -> bool:
+    named = "last known leader" in _sentence(told)
+    return _the_last_known_leader_is_back(told) if named else _a_clean_member_is_back(told)
+
+
+def _age_is_unknown(told: Told) -> bool:
+    of_the_view = "leaders were read from" in _sentence(told)
+    return view_was_not_seen_to_move(told) if of_the_view else _planned_leader_may_not_lead(told)
+
+
+def _is_too_old(told: Told) -> bool:
+    late = TOO_LONG.search(_sentence(told))
+    return it_took_so_long(told) if late else _saw(OBSTACLES["EvidenceTooOld"], told)
+
+
+def _no_rule_holds(told: Told) -> bool:
+    gone = "now no rule selects" in _sentence(told)
+    return _rules_changed(told) if gone else _saw(OBSTACLES["NoRule"], told)
 
 
 def _a_disk_is_dead(told: Told) -> bool:
@@ -253,7 +274,7 @@ def _electable(told: Told) -> int:
 
 
 def _nobody_approved(told: Told) -> bool:
-    named = re.search(r"plan ([0-9a-f]{8,})", told.said.outcome.reason.message if told.said.outcome.reason else "")
+    named = re.search(r"plan ([0-9a-f]{8,})", _sentence(told))
     yes = [g.digest for g in told.story.granted if g.by and g.process == told.said.process and g.at <= told.said.at]
     return named is None or not any(digest.startswith(named[1]) for digest in yes)
 
@@ -304,50 +325,54 @@ def _leader_is_gone(told: Told) -> bool:
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {
     **GROUNDS,
-    "ElectedInstead": _another_leads,
-    "LeaderDied": _leader_is_gone,
+    "UnexpectedLeader": if_it_says("planned was broker", _another_leads),
+    "LeaderGone": if_it_says("a leader was elected", _leader_is_gone),
 }
 
 
-def _wires_were_bad(told: Told) -> bool:
-    """Whether anything on the wires could have said what no broker would."""
-    return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
+def _only_the_engine_knows(told: Told) -> bool:
+    return True
 
 
-def _disk_was_full(told: Told) -> bool:
-    return any(fault.kind is Kind.DISK_FULL and fault.at <= told.said.at for fault in told.scenario.faults)
+_OUTDATED: Mapping[str, Callable[[Told], bool]] = {
+    "was deleted and created again": _topic_was_made_anew,
+    "is at leader epoch": _epoch_is_another,
+    "planned under": _rules_changed,
+    "'s log of": _log_is_another,
+    "is now better than": _another_is_better,
+    "was left as it stands": one_before_could_lead,
+    "measurement is void": _only_the_engine_knows,
+    " costs ": _only_the_engine_knows,
+    "was planned to be elected": _only_the_engine_knows,
+}
+"""By the words with which it says what differs from the plan, whether that is so."""
 
 
-def _rights_were_missing(told: Told) -> bool:
-    """Whether any right was ever taken away from engines."""
-    return any(fault.kind is Kind.RIGHTS and fault.at <= told.said.at for fault in told.scenario.faults)
+def _plan_is_outdated(told: Told) -> bool:
+    return any(holds(told) for words, holds in _OUTDATED.items() if words in _sentence(told))
 
 
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **GROUNDS,
     **dict.fromkeys(
-        ("Fenced", "LiveBrokerUnreachable", "BrokerCutOff", "MetadataAgeUnknown", "NotListed", "NotRegistered",
-         "BrokerStopping", "ReplicaUnmeasured", "OtherLeaderEpoch"),
+        ("Fenced", "NotRegistered", "BrokerStopping", "AnswerIncomplete"),
         _planned_leader_may_not_lead,
     ),
     "LogDirOffline": _a_disk_is_dead,
     "NoCandidate": _nobody_may_lead,
-    "LeaderIsBack": _somebody_leads,
-    "ElectedAlready": _somebody_leads,
-    "AnotherLeader": _somebody_leads,
-    "EpochChanged": _epoch_is_another,
-    "TopicRecreated": _topic_was_made_anew,
+    "AlreadyOnline": _somebody_leads,
+    "UnexpectedLeader": _somebody_leads,
+    "PlanOutdated": _plan_is_outdated,
     "TopicGone": _topic_is_another,
     "PartitionGone": _topic_is_another,
     "UnknownPartition": _topic_is_another,
     "AssignmentChanged": _order_is_another,
-    "LogChanged": _log_is_another,
-    "OtherIncarnation": _broker_is_another,
-    "BetterCandidate": _another_is_better,
-    "CleanMemberReturning": _a_clean_member_is_back,
-    "LastKnownLeaderReturning": _the_last_known_leader_is_back,
-    "TimeLimitReached": _time_is_over,
+    "BrokerUnreachable": if_it_says("counts it as alive", _planned_leader_may_not_lead),
+    "MetadataAgeUnknown": _age_is_unknown,
+    "EvidenceTooOld": _is_too_old,
+    "ElectableBrokerReturning": _who_is_elected_is_back,
+    "Interrupted": if_it_says("allowed were over", _time_is_over),
     "PartitionLimitReached": _plan_is_full,
     "ApprovalMissing": _nobody_approved,
     "EarlierWaveFailed": _an_earlier_one_failed,
@@ -355,11 +380,10 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "Undone": _is_undone,
     "ObserveOnly": _owners_stop_it,
     "Suspended": _owners_stop_it,
-    "RuleGone": _rules_changed,
-    "RuleChanged": _rules_changed,
-    "InvalidAnswer": _wires_were_bad,
-    "JournalUnwritable": _disk_was_full,
-    "ClusterAuthorizationFailed": _rights_were_missing,
-    "TopicAuthorizationFailed": _rights_were_missing,
+    "NoRule": _no_rule_holds,
+    "InvalidAnswer": partial(has_struck, Kind.WIRE),
+    "JournalUnwritable": partial(has_struck, Kind.DISK_FULL),
+    "ClusterAuthorizationFailed": partial(has_struck, Kind.RIGHTS),
+    "TopicAuthorizationFailed": partial(has_struck, Kind.RIGHTS),
 }  # fmt: skip
 """By the word of a reason, whether it is so."""
