@@ -1,0 +1,40 @@
+"""The ELR that is replayed from a history is the controller's own, in every history in which the controller has one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.domain import elr
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.schedules import draw
+from unit.decision import replayed
+from unit.decision.replayed import comparable, contradiction
+
+CHUNK = 25
+SEEDS = int(os.environ.get("REPLAYED", "100"))
+"""More are compared by REPLAYED=4000."""
+
+
+def looked_at(first: int) -> list[PartitionEvidence]:
+    """What engines saw of partitions in some histories with ELR on."""
+    drawn = (draw(seed) for seed in range(first, first + CHUNK))
+    stories = (happen(replace(each, knows_history=True)).story for each in drawn if each.elr)
+    return comparable(each for story in stories for look in story.looked for each in look.evidence.partitions)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_it_keeps_whom_the_controller_keeps_and_besides_those_only_who_started_anew(first: int) -> None:
+    seen = looked_at(first)
+
+    assert [told for each in seen if (told := contradiction(each))] == []
+    assert len([each for each in seen if each.elr]) >= 5
+
+
+def test_a_replay_that_forgets_who_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed, "replay_elr", lambda steps: elr.replay_elr(steps[-1:]))
+
+    assert any(map(contradiction, looked_at(0)))
