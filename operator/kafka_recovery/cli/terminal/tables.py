@@ -14,8 +14,9 @@ from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.afterwards import absent, not_yet, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
-from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, BrokerGlance, Card, card
+from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
+from kafka_recovery.decision.glances import BrokerGlance
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, asked_about_all
