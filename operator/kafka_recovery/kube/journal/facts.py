@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
-import gzip
 import hashlib
 import re
-import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal.broken_records import damaged, unwritable
+from kafka_recovery.kube.journal.contents import chunk_of, largest, most_parts, pack, unpack
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, GROUP, RECORDS, RECOVERIES
 from kafka_recovery.kube.resources.labels import (
@@ -35,7 +34,7 @@ from kafka_recovery.kube.resources.labels import (
     RECOVERY_UID_LABEL,
     label_value,
 )
-from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 
 FACT_LABEL = f"{GROUP}/fact"
 """Its value is the fact's name, or `part`."""
@@ -43,15 +42,6 @@ OWNED_LABEL = f"{GROUP}/owned"
 """Set together with the owner reference, because a selector can't ask for that."""
 
 PART = "part"
-LARGEST_PART = 700 * 1024
-"""Bytes before base64, which makes 933 KiB of them: `content` holds a million, a request to etcd 1.5 MiB."""
-LARGEST = {"plan": 128 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
-"""Bytes that a fact of each kind may have, after decompression."""
-LARGEST_WAVE = 16 << 20
-LARGEST_NOTE = 64
-"""The same of the begin or end of a wave."""
-
-FEWER = "recover fewer partitions at a time, named in spec.scope.partitions"
 PLAN_LENGTH = 16
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 """Of an object in Kubernetes: it becomes part of a path."""
@@ -135,8 +125,7 @@ class Facts:
 
     async def keep(self, digest: str, name: str, raw: bytes) -> bytes | None:
         """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
-        packed, sha256 = await asyncio.to_thread(_packed, raw, name, digest)
-        first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
+        (first, *others), sha256 = await asyncio.to_thread(pack, raw, name, digest)
         head = self.record(digest, name)
         try:
             parts = [await self._keep_part(digest, name, number, chunk) for number, chunk in enumerate(others, 1)]
@@ -187,18 +176,18 @@ class Facts:
     async def content(self, fact: Fact) -> bytes:
         """The document. Raises InvalidDocument saying which RecoveryRecord is missing or was changed."""
         spec = fact.head["spec"]
-        chunks = [_chunk(fact.head)]
+        chunks = [chunk_of(fact.head)]
         parts = spec.get("parts") or []
-        if len(parts) > _most_parts(fact.name):
+        if len(parts) > most_parts(fact.name):
             raise InvalidDocument(damaged(fact.record, f"it names {len(parts)} parts, more than any {fact.name}"))
         for part in parts:
             if not re.fullmatch(rf"{re.escape(fact.record)}-[0-9]{{3,}}-[0-9a-f]{{8}}", part):
                 raise InvalidDocument(damaged(fact.record, f"it names a part that is none: {part[:80]!r}"))
             try:
-                chunks.append(_chunk(await self._api.get(self._path(part))))
+                chunks.append(chunk_of(await self._api.get(self._path(part))))
             except NotFound:
                 raise InvalidDocument(damaged(part, f"it is missing, and {fact.record} is not whole")) from None
-        return await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.record, spec.get("sha256"))
+        return await asyncio.to_thread(unpack, b"".join(chunks), largest(fact.name), fact.record, spec.get("sha256"))
 
     async def hold(self, digest: str) -> None:
         """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first.
@@ -291,7 +280,7 @@ class Facts:
         try:
             await self._api.create(self._path(), self._record(name, digest, PART, chunk, held=_is_held(fact)))
         except AlreadyExists:
-            if _chunk(await self._api.get(self._path(name))) != chunk:
+            if chunk_of(await self._api.get(self._path(name))) != chunk:
                 raise InvalidDocument(damaged(name, "its content is not the one in its name")) from None
         return name
 
@@ -353,12 +342,6 @@ def _labels(cluster_id: str, recovery: RecoveryRef, plan: str, fact: str) -> dic
     }
 
 
-def largest(name: str) -> int:
-    """How many bytes a fact of this name may have, after decompression."""
-    small = "-doubt-" in name or name.startswith("stage-")
-    return LARGEST.get(name, LARGEST_NOTE if small else LARGEST_WAVE)
-
-
 def _is_held(name: str) -> bool:
     """Whether a fact of this name tells of a run, and must not be deleted before all that tells of it may be."""
     return name != "plan"
@@ -366,96 +349,6 @@ def _is_held(name: str) -> bool:
 
 def _of_others(meta: Object) -> list[str]:
     return [each for each in meta.get("finalizers", ()) if each != FINALIZER]
-
-
-def _most_parts(name: str) -> int:
-    """What does not compress at all takes so many parts beside its head."""
-    return largest(name) // LARGEST_PART + 1
-
-
-def damaged(record: str, how: str) -> str:
-    """What to tell a person about a RecoveryRecord that is not what was written."""
-    return (
-        f"RecoveryRecord {record}: {how}. Restore it from a backup of the namespace. If there is none: "
-        "compare its partitions' assignment orders with those you want, and mend them with kafka-reassign-partitions. "
-        f"Then delete the RecoveryRecords of this plan, and the finalizer {FINALIZER} of theirs and of the recovery"
-    )
-
-
-def unwritable(what: str, error: ApiError) -> JournalUnwritable:
-    """Why a record can't be kept, and what would help."""
-    kind = JournalClosed if _is_terminating(error) else JournalUnwritable
-    return kind(f"{what} can't be written: {error.message} ({_hint(error)})")
-
-
-def _is_terminating(error: ApiError) -> bool:
-    """Whether the namespace is being deleted: no object can be created there, those that are there can be patched."""
-    return error.status == 403 and "being terminated" in error.message
-
-
-def _hint(error: ApiError) -> str:
-    if _is_terminating(error):
-        return (
-            "the namespace is being deleted: nothing is begun in it any more. Orders that a run altered are put back "
-            "by an operator that still has the Kafka open, otherwise by kafka-recovery undo --records"
-        )
-    if error.status == 403 and "quota" in error.message:
-        return "raise the namespace's ResourceQuota"
-    if error.status == 403 and "ValidatingAdmissionPolicy" in error.message:
-        return "the operator's account needs patch on partitionrecoveries/status: by that the policy knows it"
-    if error.status == 403:
-        rights = "get, list, create, patch, delete on recoveryrecords, patch on partitionrecoveries"
-        return f"the operator's Role needs {rights}"
-    if error.status == 404:
-        return "the namespace is gone, or the definition of RecoveryRecords is not installed"
-    if error.may_pass:
-        return "it may have been written all the same; the next try looks first"
-    return "an admission webhook or policy refuses it, or it is a defect of the operator"
-
-
-def _chunk(record: Object) -> bytes:
-    try:
-        return base64.b64decode(record["spec"]["content"], validate=True)
-    except (KeyError, TypeError, binascii.Error):
-        raise InvalidDocument(damaged(record["metadata"]["name"], "its content is no base64")) from None
-
-
-def _packed(raw: bytes, name: str, digest: str) -> tuple[bytes, str]:
-    """A fact's content, compressed, and its SHA-256."""
-    what = f"{name} of plan {digest[:12]} has"
-    if len(raw) > largest(name):
-        raise JournalUnwritable(f"{what} {len(raw)} bytes, more than the {largest(name)} it may have: {FEWER}")
-    if _is_crowded(raw, largest(name)):
-        raise JournalUnwritable(f"{what} more values than could be read again: {FEWER}")
-    return gzip.compress(raw, 6, mtime=0), hashlib.sha256(raw).hexdigest()
-
-
-def _unpacked(packed: bytes, at_most: int, name: str, sha256: str | None) -> bytes:
-    """Nothing is decompressed beyond what a fact of its kind may hold: a record of 1 MiB may hold 1 GiB of zeros."""
-    try:
-        unzip = zlib.decompressobj(wbits=31)
-        raw = unzip.decompress(packed, at_most + 1)
-    except zlib.error as error:
-        raise InvalidDocument(damaged(name, f"its content can't be decompressed ({error})")) from None
-    if len(raw) > at_most:
-        raise InvalidDocument(damaged(name, f"its content is larger than the {at_most} bytes that it may have"))
-    if not unzip.eof:
-        raise InvalidDocument(damaged(name, "its content is cut off"))
-    if _is_crowded(raw, at_most):
-        raise InvalidDocument(damaged(name, "its content has more values than any of its kind"))
-    if hashlib.sha256(raw).hexdigest() != sha256:
-        raise InvalidDocument(damaged(name, "its content has another SHA-256 than it says"))
-    return raw
-
-
-def _is_crowded(raw: bytes, at_most: int) -> bool:
-    """Whether JSON has far more lists, objects and commas than a fact of `at_most` bytes: `[1],` takes 120 when read.
-
-    A plan has an object or a list in 50 bytes, and a comma in 20.
-    """
-    few = 1000
-    opened, commas = raw.count(b"[") + raw.count(b"{"), raw.count(b",")
-    return opened > max(few, at_most // 40) or commas > max(few, at_most // 10)
 
 
 def _finished_last(meta: Object) -> tuple[bool, str]:

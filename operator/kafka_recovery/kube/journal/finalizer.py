@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_recovery.kube.journal.facts import RecordsApi, unwritable
+from kafka_recovery.kube.journal.broken_records import unwritable
+from kafka_recovery.kube.journal.facts import RecordsApi
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER, Kind
 from kafka_recovery.recovery.ports import JournalUnwritable

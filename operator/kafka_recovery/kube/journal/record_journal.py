@@ -24,7 +24,8 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical, read
-from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsApi, RecoveryRef, damaged, unwritable
+from kafka_recovery.kube.journal.broken_records import damaged, unwritable
+from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsApi, RecoveryRef
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_recovery.kube.journal.facts import RecoveryRef, unwritable
+from kafka_recovery.kube.journal.broken_records import unwritable
+from kafka_recovery.kube.journal.facts import RecoveryRef
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
 from kafka_recovery.kube.machinery.status_changes import OTHERS, Statuses, change_status
 from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, digest
-from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.journal import contents
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -42,7 +42,10 @@ async def test_a_fact_of_this_recovery_is_not_unpacked_beyond_what_it_may_be(
     api.objects.pop(f"{PLACE}/{NAME}-{name[:16]}-{fact}", None)
     await api.create(PLACE, bomb(NAME, fact, name, journal_of(api).recovery.uid))
 
-    with in_little_memory(3 * facts.largest(fact) + 4 * MIB), pytest.raises(InvalidDocument, match=f"{fact}: .*larger"):
+    with (
+        in_little_memory(3 * contents.largest(fact) + 4 * MIB),
+        pytest.raises(InvalidDocument, match=f"{fact}: .*larger"),
+    ):
         await journal_of(api).unfinished()
 
 
@@ -51,7 +54,7 @@ async def test_an_orphan_of_bombs_is_damaged_and_costs_little(api: KubernetesInM
         made = bomb("ghost", fact, "ab" * 32, "of-nobody")
         await api.create(PLACE, made if raw is None else forged_fact("ab" * 32, fact, raw, "ghost", "of-nobody"))
 
-    with in_little_memory(3 * facts.LARGEST_WAVE + 4 * MIB):
+    with in_little_memory(3 * contents.LARGEST_WAVE + 4 * MIB):
         (journal,) = await orphaned(api, NAMESPACE, CLUSTER, ())
         with pytest.raises(InvalidDocument, match="larger than"):
             await journal.altered()
@@ -84,8 +87,8 @@ async def test_what_could_not_be_read_again_is_not_written(
         "record": lambda: journal.record(plan),
         "wave_started": lambda: journal.wave_started(digest(plan), 1, (ORDERS,)),
     }
-    monkeypatch.setattr(facts, "LARGEST", {"plan": 100})
-    monkeypatch.setattr(facts, "LARGEST_WAVE", 10)
+    monkeypatch.setattr(contents, "LARGEST", {"plan": 100})
+    monkeypatch.setattr(contents, "LARGEST_WAVE", 10)
 
     with pytest.raises(JournalUnwritable, match="recover fewer partitions at a time"):
         await writes[write]()

@@ -9,7 +9,8 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
-from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.journal import contents
+from kafka_recovery.kube.journal.facts import Facts
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.labels import PLAN_LABEL
@@ -89,7 +90,7 @@ CROWDED: Mapping[str, tuple[bytes, bytes]] = {
 def crowded(how: str) -> bytes:
     """About as many values as the largest wave has room for."""
     wave, value = CROWDED[how]
-    return wave % ((value + b",") * (facts.LARGEST_WAVE // (len(value) + 2)) + value)
+    return wave % ((value + b",") * (contents.LARGEST_WAVE // (len(value) + 2)) + value)
 
 
 @pytest.mark.parametrize("how", CROWDED)
@@ -101,7 +102,7 @@ async def test_a_wave_of_millions_of_values_is_not_read(api: KubernetesInMemory,
     raw = crowded(how)
     await api.create(PLACE, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
 
-    with in_little_memory(3 * facts.LARGEST_WAVE + 4 * MIB), pytest.raises(InvalidDocument, match="more values"):
+    with in_little_memory(3 * contents.LARGEST_WAVE + 4 * MIB), pytest.raises(InvalidDocument, match="more values"):
         await journal_of(api).unfinished()
 
 
@@ -118,7 +119,7 @@ async def test_of_many_wrong_values_one_is_told(api: KubernetesInMemory, plan: P
 
 
 async def test_what_is_too_crowded_to_be_read_again_is_not_written(api: KubernetesInMemory) -> None:
-    crowd = facts.Facts(api, NAMESPACE, journal_of(api).recovery, CLUSTER)
+    crowd = Facts(api, NAMESPACE, journal_of(api).recovery, CLUSTER)
     with pytest.raises(JournalUnwritable, match="more values than could be read again"):
         await crowd.keep(GHOST, "wave-0001-started", crowded("strings"))
     assert api.records() == {}
