@@ -47,6 +47,9 @@ RESERVED = frozenset(
 )
 """Settings of Spark that another field of ours says, or that the operator alone may choose."""
 
+CREDENTIAL = r"(?i)(secret|access|account|private)[.]key|client[.]secret|password|token$"
+"""Names of settings of Spark and Hadoop whose value is a secret; whoever may read FleetRankings would read it."""
+
 
 class Task(StrEnum):
     """What is asked."""
@@ -149,4 +152,7 @@ class RankingSpec(Fields):
         taken = sorted(RESERVED & (settings or {}).keys())
         if taken:
             raise wrong(f"{taken[0]} can't be given: another field says this, or the operator does")
+        secret = sorted(name for name in settings or {} if re.search(CREDENTIAL, name))
+        if secret:
+            raise wrong(f"{secret[0]} is a credential, which everybody reads here: put it into credentialsSecretRef")
         return settings

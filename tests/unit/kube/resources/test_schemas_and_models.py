@@ -22,7 +22,7 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.fields import DURATION, LONGEST_DURATION, Check, Duration, Flag, OneOf, Text, Whole
 from kafka_recovery.formats.policy_file import PREFIX, TOPIC, PolicySpec
-from kafka_recovery.kube.fleet.fields import RESERVED, RankingSpec
+from kafka_recovery.kube.fleet.fields import CREDENTIAL, RESERVED, RankingSpec
 from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 from kafka_recovery.kube.recoveries.status import FIRST
@@ -308,3 +308,4 @@ def test_settings_of_spark_that_can_t_be_given_are_the_same_in_both() -> None:
     rules = schema(RANKINGS)["properties"]["spec"]["properties"]["sparkConf"]["x-kubernetes-validations"]
 
     assert set(re.findall(r"'([^']+)'", rules[1]["rule"])) == RESERVED
+    assert re.findall(r"'([^']+)'", rules[2]["rule"]) == [CREDENTIAL]
