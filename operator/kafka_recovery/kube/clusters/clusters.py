@@ -21,7 +21,7 @@ from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open
+from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
@@ -242,7 +242,7 @@ class Clusters:
     def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
         changed = cluster.spec.meta.generation != spec.meta.generation
-        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, _leaving(spec)
+        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, why_only_restores(spec)
         if changed:
             self._changed(cluster.key)
         return cluster
@@ -276,7 +276,7 @@ class Clusters:
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.pods = broker_pods(self.api, spec)
-        cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), _leaving(spec)
+        cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), why_only_restores(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])
@@ -373,13 +373,6 @@ class Clusters:
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
-
-
-def _leaving(spec: WatchedCluster) -> Reason | None:
-    """Why nothing more is begun with a cluster that is being deleted."""
-    if spec.meta.deleting_since is None:
-        return None
-    return Reason("WatchedClusterDeleted", "it is being deleted: altered orders are restored, no more")
 
 
 def _is_of(raw: Object, cluster_id: str) -> bool:

@@ -16,7 +16,8 @@ from kafka_recovery.cluster.security import Password, Protocol, Sasl, Security, 
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
-from kafka_recovery.kube.resources.kinds import Certificates, ControllersSpec, SaslSpec, TlsSpec, WatchedCluster
+from kafka_recovery.kube.resources.kinds import WatchedCluster
+from kafka_recovery.kube.resources.ways_in import Certificates, ControllersSpec, SaslSpec, TlsSpec
 
 
 class SecretMissing(Exception):

@@ -14,7 +14,7 @@ from kafka_recovery.kube.clusters.same_kafka import DuplicateCluster
 from kafka_recovery.kube.clusters.strimzi import StrimziProblem
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
-from kafka_recovery.kube.resources.kinds import FINALIZER, read_recovery
+from kafka_recovery.kube.resources.kinds import FINALIZER, WatchedCluster, read_recovery
 from kafka_recovery.kube.resources.objects import Key
 
 NOT_OPEN = (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, DuplicateCluster)
@@ -78,3 +78,10 @@ def _is_readable(recovery: Object) -> bool:
     except InvalidDocument:
         return False
     return True
+
+
+def why_only_restores(spec: WatchedCluster) -> Reason | None:
+    """Why nothing more is begun with a cluster that is being deleted."""
+    if spec.meta.deleting_since is None:
+        return None
+    return Reason("WatchedClusterDeleted", "it is being deleted: altered orders are restored, no more")

@@ -23,7 +23,8 @@ from kafka_recovery.kube.clusters.strimzi_objects import (
     StrimziProblem,
 )
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
-from kafka_recovery.kube.resources.kinds import ControllersSpec, StrimziRef, WatchedCluster
+from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
+from kafka_recovery.kube.resources.ways_in import ControllersSpec
 from kafka_recovery.kube.watching.waits import STRIMZI_UNKNOWN, Others, Waits
 
 __all__ = [

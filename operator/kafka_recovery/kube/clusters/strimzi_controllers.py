@@ -16,7 +16,7 @@ from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.strimzi_objects import nodes_with
-from kafka_recovery.kube.resources.kinds import Certificates, ControllersSpec, TlsSpec
+from kafka_recovery.kube.resources.ways_in import Certificates, ControllersSpec, TlsSpec
 
 PORT = 9090
 

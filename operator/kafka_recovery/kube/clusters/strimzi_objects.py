@@ -20,15 +20,8 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.fields import Model, checked, written
-from kafka_recovery.kube.resources.kinds import (
-    Certificates,
-    CertificateSecret,
-    SaslSpec,
-    SecretKey,
-    StrimziRef,
-    TlsSpec,
-    WatchedCluster,
-)
+from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
+from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
 from kafka_recovery.kube.watching.waits import LONGEST_WAIT, REBALANCING, STRIMZI_ROLLS, Waits
 
 CLUSTER_LABEL = "strimzi.io/cluster"

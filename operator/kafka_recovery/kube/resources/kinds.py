@@ -16,7 +16,6 @@ from operator import attrgetter
 from typing import Any
 
 from kafka_recovery.cluster.drivers import Driver, Kip1275
-from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -30,15 +29,21 @@ from kafka_recovery.formats.policy_file import policy_of
 from kafka_recovery.kube.resources.fields import (
     ApprovalSpec,
     ClusterSpec,
-    ControllersFields,
     Envelope,
     HistoryFields,
     RecoverySpec,
-    SaslFields,
     ScopeFields,
-    TlsFields,
 )
 from kafka_recovery.kube.resources.fields import Word as Word  # part of what a RecoveryApproval says
+from kafka_recovery.kube.resources.ways_in import (
+    ControllersSpec,
+    SaslSpec,
+    TlsSpec,
+    addresses_of,
+    controllers_of,
+    sasl_of,
+    tls_of,
+)
 from kafka_recovery.recovery.supervision import Authority
 
 GROUP = "kafka-recovery.dev"
@@ -91,63 +96,6 @@ class Meta:
     created_at: datetime
     deleting_since: datetime | None = None
     finalizers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SecretKey:
-    """One value of a Secret of the same namespace."""
-
-    name: str
-    key: str
-
-
-DEFAULT_CA_KEY = "ca.crt"
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateSecret:
-    """A Secret with a client certificate and its private key, in PEM. The default keys are kubernetes.io/tls's."""
-
-    name: str
-    cert_key: str = "tls.crt"
-    key_key: str = "tls.key"
-
-
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """Certificates themselves, in PEM, and where they were read."""
-
-    pem: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class TlsSpec:
-    """Whom to trust (None: the system's CAs), and who we are (None: no client certificate)."""
-
-    ca: SecretKey | Certificates | None = None
-    certificate: CertificateSecret | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SaslSpec:
-    """A user, and where the password is."""
-
-    mechanism: Mechanism
-    username: str
-    password: SecretKey
-
-
-@dataclass(frozen=True, slots=True)
-class ControllersSpec:
-    """The controllers' own listeners, all of them, where the metadata log is read. `tls` None: plain text.
-
-    Without addresses they are Strimzi's, who says where they are and which CA they have.
-    """
-
-    addresses: tuple[Address, ...]
-    tls: TlsSpec | None = None
-    sasl: SaslSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,16 +199,16 @@ def read_cluster(obj: object) -> WatchedCluster:
     return WatchedCluster(
         meta,
         cluster_id=spec.cluster_id,
-        bootstrap_servers=_addresses(spec.bootstrap_servers or ()),
+        bootstrap_servers=addresses_of(spec.bootstrap_servers or ()),
         strimzi=StrimziRef(**spec.strimzi_ref.given()) if spec.strimzi_ref else None,
-        tls=_tls(spec.tls) if spec.tls else None,
-        sasl=_sasl(spec.sasl) if spec.sasl else None,
+        tls=tls_of(spec.tls) if spec.tls else None,
+        sasl=sasl_of(spec.sasl) if spec.sasl else None,
         policy_name=spec.policy_ref.name if spec.policy_ref else None,
         authority=spec.authority or Authority.OBSERVE,
         suspend=bool(spec.suspend),
         kip_1275=Kip1275(spec.driver or Driver.AUTO, spec.replica_log_info_api_key),
         history=_history(spec.history, name) if spec.history else History(),
-        controllers=_controllers(spec.controllers) if spec.controllers else None,
+        controllers=controllers_of(spec.controllers) if spec.controllers else None,
     )
 
 
@@ -354,31 +302,6 @@ def checked_spec(model: type[Model], envelope: Envelope, name: str) -> Model:
 
 def _refusal(name: str, problems: Sequence[Problem]) -> InvalidDocument:
     return InvalidDocument("\n".join(f"{name}: {written(path)}: {problem}" for path, problem in problems))
-
-
-def _addresses(servers: Sequence[str]) -> tuple[Address, ...]:
-    return tuple(map(Address.parse, servers))
-
-
-def _controllers(fields: ControllersFields) -> ControllersSpec:
-    return ControllersSpec(
-        _addresses(fields.bootstrap_servers or ()),
-        tls=_tls(fields.tls) if fields.tls else None,
-        sasl=_sasl(fields.sasl) if fields.sasl else None,
-    )
-
-
-def _tls(fields: TlsFields) -> TlsSpec:
-    ca, certificate = fields.ca_secret_ref, fields.cert_secret_ref
-    return TlsSpec(
-        ca=SecretKey(ca.name, ca.key or DEFAULT_CA_KEY) if ca else None,
-        certificate=CertificateSecret(**certificate.given()) if certificate else None,
-    )
-
-
-def _sasl(fields: SaslFields) -> SaslSpec:
-    password = fields.password_secret_ref
-    return SaslSpec(fields.mechanism, fields.username, SecretKey(password.name, password.key))
 
 
 def _history(fields: HistoryFields, name: str) -> History:

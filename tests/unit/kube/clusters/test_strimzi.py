@@ -19,17 +19,8 @@ from kafka_recovery.kube.clusters.strimzi import Strimzi, StrimziPending, Strimz
 from kafka_recovery.kube.clusters.strimzi_objects import at_work, check_owner
 from kafka_recovery.kube.clusters.strimzi_objects import way_in as read_way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
-from kafka_recovery.kube.resources.kinds import (
-    CLUSTERS,
-    Certificates,
-    CertificateSecret,
-    SaslSpec,
-    SecretKey,
-    StrimziRef,
-    TlsSpec,
-    WatchedCluster,
-    read_cluster,
-)
+from kafka_recovery.kube.resources.kinds import CLUSTERS, StrimziRef, WatchedCluster, read_cluster
+from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
 from unit.kube.clusters.strimzi import (
     CA,
     OUTSIDE,

@@ -24,13 +24,9 @@ from kafka_recovery.kube.resources.kinds import (
     CLUSTERS,
     POLICIES,
     RECOVERIES,
-    CertificateSecret,
     History,
     Meta,
     RecoveryApproval,
-    SaslSpec,
-    SecretKey,
-    TlsSpec,
     WatchedCluster,
     Word,
     read_approval,
@@ -40,6 +36,7 @@ from kafka_recovery.kube.resources.kinds import (
     strictest,
 )
 from kafka_recovery.kube.resources.labels import label_value
+from kafka_recovery.kube.resources.ways_in import CertificateSecret, SaslSpec, SecretKey, TlsSpec
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.specs import APPROVAL, CLUSTER, DIGEST, POLICY, RECOVERY, changed, stored
 
