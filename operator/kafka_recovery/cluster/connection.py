@@ -15,7 +15,7 @@ import ssl
 import struct
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any, Self
 
@@ -292,10 +292,21 @@ def _decode(response_class: Any, version: int, frame: bytes) -> Any:
     body = memoryview(frame)[header.tell() :]
     if response_class.API_KEY == _API_VERSIONS and bytes(body[:2]) != b"\0\0":
         version = 0  # KIP-511: a broker that does not know the version says so in v0
+    if response_class.API_KEY == _API_VERSIONS and len(body) <= _READ_ONCE:
+        return _alike(response_class[None], version, bytes(body))
     return decode(response_class[None], version, body)
 
 
+@lru_cache(8)
+def _alike(message: Any, version: int, body: bytes) -> Any:
+    """What the brokers of a cluster say of themselves is nearly always the same, and each is asked for every look."""
+    return decode(message, version, memoryview(body))
+
+
 _API_VERSIONS = 18
+
+_READ_ONCE = 8 * 1024
+"""Bytes of an ApiVersions answer that is kept; Kafka's are below one KiB, and larger ones are no good use of memory."""
 
 
 def _could_not_open(address: Address, security: Security, error: OSError) -> ClusterError:

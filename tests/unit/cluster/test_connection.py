@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from kafka_recovery.cluster import connection as connection_module
@@ -636,3 +636,24 @@ async def outlived(connection: Connection) -> None:
     """Wait until the session of a millisecond is over; the loop's clock is what counts."""
     while not connection._session_is_ending():
         await asyncio.sleep(0)
+
+
+def told_of_itself(requests: int) -> bytes:
+    """A broker's answer to ApiVersions, of so many requests, with its header."""
+    keys = [ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=1) for key in range(requests)]
+    body = ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0).encode(version=3)
+    return struct.pack(">i", 1) + bytes(body)
+
+
+def test_what_many_brokers_say_alike_of_themselves_is_read_once() -> None:
+    first, second = (connection_module._decode(ApiVersionsResponse[3], 3, told_of_itself(60)) for _ in range(2))
+
+    assert first is second
+    assert len(first.api_keys) == 60
+    assert len(connection_module._decode(ApiVersionsResponse[3], 3, told_of_itself(61)).api_keys) == 61
+
+
+def test_what_a_broker_says_of_itself_at_length_is_not_kept() -> None:
+    first, second = (connection_module._decode(ApiVersionsResponse[3], 3, told_of_itself(2000)) for _ in range(2))
+
+    assert first is not second
