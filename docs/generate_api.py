@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).parent / "reference" / "api.md"
 KINDS = (
     *("watchedclusters", "recoverypolicies", "partitionrecoveries", "recoveryapprovals"),
-    *("recoveryrecords", "fleetrankings"),
+    *("recoveryrecords", "clusterhistories", "fleetrankings"),
 )
 Schema = Mapping[str, Any]
 

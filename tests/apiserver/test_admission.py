@@ -433,6 +433,7 @@ ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
     (("patch",), GROUP, "partitionrecoveries/status", ""),
     (("patch",), GROUP, "recoveryapprovals/status", ""),
     (("get", "list", "create", "patch", "delete"), GROUP, "recoveryrecords", ""),
+    (("list", "create", "delete"), GROUP, "clusterhistories", ""),
     (("get",), "", "configmaps", OPERATOR),
     (("get",), "", "secrets", ""),
     (("create", "patch"), "events.k8s.io", "events", ""),
@@ -444,6 +445,7 @@ ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
 """Verbs, group, resource, name."""
 DENIED: list[tuple[tuple[str, ...], str, str, str]] = [
     (("update",), GROUP, "recoveryrecords", ""),
+    (("update", "patch"), GROUP, "clusterhistories", ""),
     (("get", "list", "create", "patch", "delete"), "", "configmaps", ""),
     (("create", "update", "patch", "delete"), GROUP, "recoveryapprovals", ""),
     (("approve",), GROUP, "partitionrecoveries", ""),

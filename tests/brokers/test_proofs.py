@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import LED, ON_3_9, USUAL, WITHOUT_ELR, Recovery, on
+from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, USUAL, WITHOUT_ELR, Recovery, on
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -169,6 +169,40 @@ async def test_what_a_copy_that_stayed_proves_of_one_that_left_the_isr_too_early
         assert len(lost) <= decision.loss.at_most, (id, lost, decision.loss)
     ways = Counter((id.topic, each.leader, each.loss.loss_class) for id, each in plan.elections.items() if each.loss)
     assert ways == {(EVEN, 3, LossClass.LOSSLESS): len(MANY), (BEHIND, 3, LossClass.BOUNDED): len(MANY)}
+
+
+CUT_BACK = "cut-back"
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9, ON_4_0, WITHOUT_ELR, ON_NEWEST], indirect=True)
+async def test_a_log_that_a_crash_of_its_host_cut_back_is_never_proven_to_hold_everything(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Broker 2 was in sync with all that was acknowledged, and comes back without the last half of it.
+
+    Only its end in the metadata log, another process, tells of that: what is left of its log looks whole.
+    """
+    kafka.create_topic(CUT_BACK, [[1, 2, 3]], min_insync_replicas=2)
+    told = kafka.produce(CUT_BACK, 0, 5, "all-three")
+    kafka.freeze(3)
+    kafka.wait_until_fenced(3)
+    told += kafka.produce(CUT_BACK, 0, 40, "one-and-two")
+    kafka.kill(2)
+    kafka.wait_until_fenced(2)
+    kafka.kill(1)
+    kafka.lose_page_cache(2, CUT_BACK, 0)
+    kafka.start(2)
+    kafka.thaw(3)
+    kafka.wait_until_unfenced(2, 3)
+    kafka.wait_until_fenced(1)
+    left = kafka.read_replica(2, CUT_BACK, 0)
+    assert 0 < len(left) < len(told), "its log was cut back"
+
+    async with recovery(kafka).with_(reads_history=True).engine() as engine:
+        id = TopicPartition(CUT_BACK, 0)
+        for leader in (BrokerId(2), BrokerId(3)):
+            plan = await engine.plan(Scope((id,)), {id: leader})
+            assert classes(plan) == {CUT_BACK: (leader, LossClass.UNKNOWN)}, plan.decisions
 
 
 THREE_CONTROLLERS = {"controllers": 3, "elr": False, "properties": USUAL["properties"]}

@@ -16,6 +16,8 @@ import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
 from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, WITHOUT_ELR, Recovery
+from kafka_recovery.decision.intactness import is_intact
+from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
@@ -28,8 +30,9 @@ ROUNDS = 6
 BROKERS = (1, 2, 3)
 MINIMA = (2, 2, 2, 1, 3, 2)
 """Of each round's topics."""
-LEAVES = ("freeze", "freeze", "freeze", "kill", "terminate", "wipe")
-"""How a broker leaves; a wiped one comes back with an empty disk and the identity it had."""
+LEAVES = ("freeze", "freeze", "freeze", "kill", "terminate", "wipe", "crash")
+"""How a broker leaves. A wiped one comes back with an empty disk and the identity it had; one whose host crashed comes
+back without the last half of each log."""
 BY_PROOF = {"policy": Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),)), "approver": None}
 BY_WORD = {"policy": Policy((Rule("everything", approval=Approval.MANUAL),)), "approver": "ann"}
 
@@ -94,6 +97,9 @@ class Round:
         self.kafka.wait_until_fenced(broker)
         if how == "wipe":
             self.kafka.wipe(broker)
+        if how == "crash":
+            for topic in self.topics:
+                self.kafka.lose_page_cache(broker, topic, 0)
 
     def _comes_back(self, broker: int) -> None:
         self._says("comes back", broker)
@@ -114,9 +120,16 @@ class Round:
 
 
 async def recovered(ours: Recovery, topics: Iterable[str]) -> tuple[dict[str, Loss], bool]:
-    """Elect what may be of these: what each election was planned to cost; and whether this Kafka has ELR on."""
+    """Elect what may be of these: what each election was planned to cost; and whether this Kafka has ELR on.
+
+    Nobody counts as eligible whom Kafka's own ELR lacks, where there is one.
+    """
     ids = [TopicPartition(topic, 0) for topic in topics]
     plan, report = await ours.plan(*ids), await ours.recover(*ids)
+    for each in plan.evidence.partitions:
+        if each.history is not None and each.elr is not None:
+            replayed = {id for id in replay_elr(each.history.steps) if is_intact(id, each.history)}
+            assert replayed <= {*each.isr, *each.elr}, f"{each.id}: Kafka holds fewer eligible: {each.elr}"
     led = {each.id: each.leader for each in report.outcomes if each.outcome in LED}
     costs = {each.id.topic: each.loss for each in plan.decisions if each.loss and led.get(each.id) == each.leader}
     return costs, bool(plan.evidence.cluster.elr_enabled)

@@ -224,6 +224,7 @@ def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
 
 OURS_TO_WRITE = (
     "recoveryrecords",
+    "clusterhistories",
     "recoveryapprovals",
     "recoverypolicies",
     "watchedclusters",

@@ -523,7 +523,7 @@ def test_who_may_edit_a_namespace_may_open_recoveries_only_if_asked_for(charts: 
 def test_definitions_stay_unless_somebody_says_otherwise(charts: Helm, keep: bool) -> None:
     said = [each["metadata"].get("annotations") for each in charts.rendered(DEFINITIONS, crds={"keep": keep})]
 
-    assert said == [{"helm.sh/resource-policy": "keep"} if keep else None] * 6
+    assert said == [{"helm.sh/resource-policy": "keep"} if keep else None] * 7
 
 
 # What others look at

@@ -377,6 +377,14 @@ class RealKafka:
         """The file with the leader epochs of a stopped broker's replica is gone, and nothing else."""
         (self._nodes.data(broker) / f"{topic}-{partition}" / "leader-epoch-checkpoint").unlink()
 
+    def lose_page_cache(self, broker: int, topic: str, partition: int, fraction: float = 0.5) -> None:
+        """What a host forgets in a crash: the end of a stopped broker's log, and how far it was known to be flushed."""
+        folder = self._nodes.data(broker) / f"{topic}-{partition}"
+        segment = max(folder.glob("*.log"))
+        with segment.open("r+b") as log:
+            log.truncate(int(segment.stat().st_size * (1 - fraction)))
+        (self._nodes.data(broker) / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+
     def offline_partition(
         self, topic: str, survivors: Mapping[int, int], *, partitions: int = 1, acked: int = 10, **configs: str | int
     ) -> OfflineTopic:

@@ -25,6 +25,7 @@ from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, Route
 from kafka_recovery.cluster.metadata import Partitions, PartitionState
 from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.cluster.metadata_log.kept import KeptHistory
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.metadata_log.unfenced import Alive
 from kafka_recovery.cluster.pulse import Pulse, Pulses
@@ -125,6 +126,15 @@ class KafkaCluster:
         """
         image = await self._read_log(within, deadline)
         return None if isinstance(image, Image) else image
+
+    def recall_history(self, kept: KeptHistory) -> None:
+        """Before the metadata log is read: what an earlier process kept of it."""
+        if isinstance(self._metadata_log, MetadataLog):
+            self._metadata_log.recall(kept)
+
+    def history_to_keep(self) -> KeptHistory | None:
+        """What a later process would lack where Kafka has cut the metadata log off; None: it is not known now."""
+        return self._metadata_log.kept() if isinstance(self._metadata_log, MetadataLog) else None
 
     async def unfenced(self, within: timedelta, deadline: timedelta) -> Alive | Reason | None:
         """Who is not fenced by all that was committed when this was called; None: no controllers are named.

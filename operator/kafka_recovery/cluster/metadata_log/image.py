@@ -6,6 +6,7 @@ Facts only; `decision` concludes. Sources: KRaft's replay rules (KIP-631), Leade
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from uuid import UUID
 from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.cluster.metadata_log.batches import Batch
+from kafka_recovery.cluster.metadata_log.kept import Folded, KeptHistory, kept_of, recall
 from kafka_recovery.cluster.metadata_log.minimum import NAME, LogTime, Minima
 from kafka_recovery.cluster.metadata_log.records import (
     ABORT_TRANSACTION,
@@ -30,18 +32,28 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
+from kafka_recovery.cluster.metadata_log.states import (
+    UNASSIGNED,
+    Key,
+    PartitionState,
+    Registration,
+    directory_of,
+    process_began,
+    registered_since,
+)
 from kafka_recovery.cluster.metadata_log.unfenced import Alive, Unfenced
 from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset
 from kafka_recovery.domain.loss_class import LossClass
 
+_LOG = logging.getLogger(__name__)
+
 _SAME_LEADER, _NOBODY = -2, -1
 _IN_THIS_BATCH = -1
 _RECOVERING = 1
 _TOPIC = 2
 """The resource type of a topic's configuration."""
-_UNASSIGNED, _MIGRATING = UUID(int=0), UUID(int=2)
 _TRANSACTIONS = "__transaction_state"
 
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -50,48 +62,15 @@ MOST_HELD = 1_000_000
 MOST_STEPS_IN_ALL = 1_000_000
 """Steps of all partitions together: some 250 MiB. 200,000 partitions that lost two brokers one by one take 600,000."""
 
-Key = tuple[UUID, int]
-"""A partition: its topic's id, and its index."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Registration:
-    """A process of a broker, or the same one anew after the controller had lost it: then with the same incarnation."""
-
-    epoch: int
-    incarnation: UUID
-    directories: frozenset[UUID]
-
-
-@dataclass(slots=True)
-class _Partition:
-    """A partition as the log has it now. `steps` begin at the last one with all replicas in sync, if `whole`.
-
-    `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
-    """
-
-    topic: str
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    recovering: bool
-    elr: tuple[int, ...]
-    last_known_elr: tuple[int, ...]
-    directories: tuple[UUID, ...]
-    steps: list[HistoryStep] = field(default_factory=list)
-    whole: bool = False
-    clean: frozenset[int] = frozenset()
-
-    @property
-    def in_sync(self) -> bool:
-        return not self.recovering and len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
-
 
 @dataclass(slots=True)
 class Image:
-    """The fold. `upto`: the first offset that is not in it. `doubt`: why what it says is not to be relied on."""
+    """The fold. `upto`: the first offset that is not in it. `doubt`: why what it says is not to be relied on.
 
+    `awaited`: what an earlier reading kept, as long as this one has not come so far. What does not fit is left out.
+    """
+
+    awaited: KeptHistory | None = None
     upto: int = 0
     epoch: int = 0
     doubt: str | None = None
@@ -100,9 +79,10 @@ class Image:
     unfenced: Unfenced = field(default_factory=Unfenced)
     _names: dict[UUID, str] = field(default_factory=dict)
     _by_topic: dict[str, list[Key]] = field(default_factory=dict)
-    _partitions: dict[Key, _Partition] = field(default_factory=dict)
-    _brokers: dict[int, list[_Registration]] = field(default_factory=dict)
+    _partitions: dict[Key, PartitionState] = field(default_factory=dict)
+    _brokers: dict[int, list[Registration]] = field(default_factory=dict)
     _with_elr: set[Key] = field(default_factory=set)
+    _out_of_sync: set[Key] = field(default_factory=set)
     _changed: dict[Key, int] = field(default_factory=dict)
     _created: dict[str, int] = field(default_factory=dict)
     _maybe_clean: list[tuple[Key, int, int]] = field(default_factory=list)
@@ -121,6 +101,7 @@ class Image:
         values = [(offset, value) for offset, value in batch.values if offset >= self.upto]
         self._all_at_once(values, batch.last, f"the metadata log can't be followed beyond offset {batch.first}")
         self.upto, self.epoch = batch.last + 1, batch.epoch
+        self._recall()
 
     def load(self, end: int, epoch: int, batches: Iterable[Batch]) -> None:
         """A snapshot, as one state at its end; it has no history. `batches` may raise Unreadable."""
@@ -128,6 +109,29 @@ class Image:
         trouble = f"the metadata snapshot at offset {end} can't be read"
         self._all_at_once(self._of_snapshot(last, batches), last, trouble, news=False)
         self.upto, self.epoch = end, epoch
+        self._recall()
+
+    def _recall(self) -> None:
+        """Take what was kept, at the very place of which it was kept; beyond it, it has a gap behind it."""
+        kept = self.awaited
+        if kept is None or self.upto < kept.upto or self.doubt is not None:
+            return
+        self.awaited = None
+        is_here = (self.upto, self.epoch) == (kept.upto, kept.epoch)
+        more = recall(kept, self._folded()) if is_here else None
+        if more is None:
+            _LOG.warning("the history that was kept up to offset %d is not of this metadata log", kept.upto)
+        else:
+            self._steps += more
+
+    def kept(self) -> KeptHistory | None:
+        """What a later reading would lack where the log is cut off; None: it is not known."""
+        if self.doubt is not None or self.awaited is not None or not self.upto:
+            return None
+        return kept_of(self.upto, self.epoch, self._out_of_sync, self._folded())
+
+    def _folded(self) -> Folded:
+        return Folded(self._partitions, self._brokers, self.minima, self._created)
 
     def _of_snapshot(self, last: int, batches: Iterable[Batch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
@@ -202,7 +206,7 @@ class Image:
         key = record.topic_id, record.partition_id
         name = self._names[record.topic_id]
         known = self._partitions.get(key)
-        made = _Partition(
+        made = PartitionState(
             name,
             tuple(record.replicas),
             tuple(record.isr),
@@ -239,12 +243,10 @@ class Image:
             partition.leader_epoch += 1
         self._touch(offset, key, partition)
 
-    def _touch(self, offset: int, key: Key, partition: _Partition) -> None:
+    def _touch(self, offset: int, key: Key, partition: PartitionState) -> None:
         """A step of this partition begins here; its min.insync.replicas is known once the batch is read."""
-        if partition.elr:
-            self._with_elr.add(key)
-        else:
-            self._with_elr.discard(key)
+        (self._with_elr.add if partition.elr else self._with_elr.discard)(key)
+        (self._out_of_sync.discard if partition.in_sync else self._out_of_sync.add)(key)
         self._add_step(partition, offset, first=key not in self._changed)
         self._changed.setdefault(key, offset)
 
@@ -260,6 +262,7 @@ class Image:
             gone = self._partitions.pop(key, None)
             self._steps -= len(gone.steps) if gone else 0
             self._with_elr.discard(key)
+            self._out_of_sync.discard(key)
             self._changed.pop(key, None)
         self._created.pop(name, None)
         self.minima.forget(name)
@@ -275,14 +278,14 @@ class Image:
         """A member of the ELR that registers may have shut down cleanly: what the batch says of the ELR tells it."""
         id, directories = record.broker_id, frozenset(record.log_dirs or ())
         known = self._brokers.setdefault(id, [])
-        known.append(_Registration(record.broker_epoch, record.incarnation_id, directories))
+        known.append(Registration(record.broker_epoch, record.incarnation_id, directories))
         del known[: -2 * MOST_STEPS]
         for key in self._with_elr:
             partition = self._partitions[key]
             if id in partition.elr:
                 self._maybe_clean.append((key, id, record.broker_epoch))
 
-    def _add_step(self, partition: _Partition, offset: int, *, first: bool) -> None:
+    def _add_step(self, partition: PartitionState, offset: int, *, first: bool) -> None:
         """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
         steps = partition.steps
         if partition.in_sync:
@@ -331,7 +334,7 @@ class Image:
                 steps[place] = self._with_minimum(partition, steps[place], last)
         self._changed.clear()
 
-    def _with_minimum(self, partition: _Partition, step: HistoryStep, upto: int) -> HistoryStep:
+    def _with_minimum(self, partition: PartitionState, step: HistoryStep, upto: int) -> HistoryStep:
         """The step, with the lowest value that its leader may have gone by at offset `upto`."""
         since = max(self._created.get(partition.topic, 0), self._process_or_hour(step.leader))
         least = self.minima.lowest(partition.topic, since, upto)
@@ -340,7 +343,7 @@ class Image:
     def _process_or_hour(self, leader: BrokerId | None) -> int:
         """From which offset on a leader may still go by a value: since its process began, or for an hour at most."""
         registered = self._brokers.get(leader, []) if leader is not None else []
-        began = _process_began(registered)
+        began = process_began(registered)
         settled = self.time.settled()
         known = [offset for offset in (began, settled) if offset is not None]
         return max(known, default=0)
@@ -363,16 +366,16 @@ class Image:
         as_of, steps = MetadataOffset(self.upto - 1), tuple(partition.steps)
         return PartitionHistory(topic_id_text(topic_id), as_of, steps, tuple(starts), cap)
 
-    def _starts(self, partition: _Partition, id: int, since: int) -> Iterator[BrokerStart]:
+    def _starts(self, partition: PartitionState, id: int, since: int) -> Iterator[BrokerStart]:
         """The process that ran when the history began, and every registration after it."""
         place = partition.replicas.index(id)
-        lies = partition.directories[place] if place < len(partition.directories) else _UNASSIGNED
+        lies = partition.directories[place] if place < len(partition.directories) else UNASSIGNED
         for each in self._registered_since(id, since):
             yield BrokerStart(
                 BrokerId(id),
                 BrokerEpoch(each.epoch),
                 stopped_cleanly=True if each.epoch in partition.clean else None,
-                directory=_directory(lies, each),
+                directory=directory_of(lies, each),
                 incarnation=str(each.incarnation),
             )
 
@@ -383,7 +386,7 @@ class Image:
             self._doubted = self.upto, any(map(self._may_lack_transactions, partitions))
         return self._doubted[1]
 
-    def _may_lack_transactions(self, partition: _Partition) -> bool:
+    def _may_lack_transactions(self, partition: PartitionState) -> bool:
         """A leader was no member since all were in sync, or came back as a new process, which may have lost some."""
         steps = partition.steps
         if partition.leader == _NOBODY or not partition.whole or some_leader_was_no_member(steps):
@@ -392,31 +395,8 @@ class Image:
         processes = ({each.incarnation for each in self._registered_since(id, steps[0].since)} for id in led)
         return any(len(each) > 1 for each in processes)
 
-    def _registered_since(self, id: int, since: int) -> Sequence[_Registration]:
-        """The registration of the process that ran at this offset, and every later one."""
-        known = self._brokers.get(id, [])
-        running = max((place for place, each in enumerate(known) if each.epoch <= since), default=0)
-        return known[running:]
-
-
-def _process_began(registered: list[_Registration]) -> int | None:
-    """The epoch of the first registration of the process that registered last."""
-    began = None
-    for each in reversed(registered):
-        if began is not None and each.incarnation != registered[-1].incarnation:
-            break
-        began = each.epoch
-    return began
-
-
-def _directory(lies: UUID, has: _Registration) -> str | None:
-    """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none.
-
-    A process that lacks the assigned directory has the log in one of its others, or nowhere.
-    """
-    if lies in (_UNASSIGNED, _MIGRATING) or not has.directories:
-        return None
-    return str(lies) if lies in has.directories else f"one of {', '.join(sorted(map(str, has.directories)))}"
+    def _registered_since(self, id: int, since: int) -> Sequence[Registration]:
+        return registered_since(self._brokers.get(id, []), since)
 
 
 def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -66,6 +67,14 @@ class Minima:
         """From this offset on. None, or what is no number, counts as the lowest there is."""
         told = int(value) if value is not None and value.isascii() and value.isdigit() else _DEFAULT
         self._values.setdefault(topic, []).append((offset, told))
+
+    def of(self, topic: str) -> Sequence[tuple[int, int]]:
+        """What is known of a topic: (offset, value), oldest first."""
+        return self._values.get(topic, ())
+
+    def put(self, topic: str, values: Iterable[tuple[int, int]]) -> None:
+        """More is known of a topic than was read."""
+        self._values[topic] = list(values)
 
     def forget(self, topic: str) -> None:
         """The topic is gone."""

@@ -29,6 +29,7 @@ from kafka_recovery.cluster.errors import (
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.cluster.metadata_log.kept import KeptHistory
 from kafka_recovery.cluster.metadata_log.messages import FETCH_VERSIONS, SNAPSHOT_VERSIONS, fetch, fetch_snapshot
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.domain.decisive import Decisive
@@ -72,6 +73,8 @@ class MetadataLog:
         self._brokers = brokers
         self._controllers = list(controllers)
         self._threads = threads
+        self._kept: KeptHistory | None = None
+        self._begins_anew = False
         self._image = Image()
         self._quorum_epoch = 0
         self._committed = 0
@@ -86,6 +89,26 @@ class MetadataLog:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await self._brokers.aclose()
+
+    def recall(self, kept: KeptHistory) -> None:
+        """What an earlier reading of this cluster's log kept; it counts from its own place in the log on."""
+        self._kept = kept
+        if self._image.upto < kept.upto:
+            self._image.awaited = kept
+        else:
+            self._begins_anew = True
+
+    def kept(self) -> KeptHistory | None:
+        """What a later reading would lack where Kafka has cut the log off; None: it is not known now.
+
+        This reading goes by it as well, should it have to begin anew.
+        """
+        kept = self._image.kept()
+        self._kept = kept or self._kept
+        return kept
+
+    def _blank(self) -> Image:
+        return Image(awaited=self._kept)
 
     async def caught_up(self, cluster_id: str, within: timedelta) -> Image | Reason:
         """All that was committed when this was called; or why that can't be had, or not yet. It raises no ClusterError.
@@ -117,10 +140,10 @@ class MetadataLog:
 
     async def _read(self, cluster_id: str) -> Reason | None:
         """Why it could not be read, which nobody may be waiting to hear any more. It ends no look, whatever fails."""
-        if self._image.doubt is not None:
-            if loop_time() < self._anew_at:
-                return None
-            self._image = Image()
+        if self._image.doubt is not None and not self._begins_anew and loop_time() < self._anew_at:
+            return None
+        if self._image.doubt is not None or self._begins_anew:
+            self._image, self._begins_anew = self._blank(), False
         new_leader = AsyncRetrying(
             retry=retry_if_exception_type(NotCommittedYet),
             wait=wait_fixed(EACH),
@@ -133,7 +156,7 @@ class MetadataLog:
             return error.reason
         except Exception:  # noqa: BLE001 - a defect here costs proofs, and no recovery
             _LOG.exception("the metadata log can't be read for a defect of this program")
-            self._image = Image()
+            self._image = self._blank()
             return Reason("InternalError", "the metadata log can't be read for a defect of this program; see its log")
         self._look_again_later()
         return None
@@ -249,7 +272,7 @@ class MetadataLog:
         for end, epoch in [*oldest, (newest.end_offset, newest.epoch)]:
             data = await self._snapshot(cluster_id, at, end, epoch)
             if data is not None:
-                image = Image()
+                image = self._blank()
                 await self._apart(data, partial(_load, image, end, epoch, bytes(data)))
                 self._image = image
                 return

@@ -20,6 +20,7 @@ from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
+from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
@@ -29,6 +30,7 @@ from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.watching.last_seen import LastSeen
@@ -88,6 +90,7 @@ class Clusters:
         self.claims = claims
         self.used = used
         self._at_work = at_work
+        self._admission = Admission(api)
         self._held = HeldClusters(api, is_restored)
         self._last_seen = last_seen
         self._timing = timing or Timing()
@@ -178,6 +181,7 @@ class Clusters:
                 cluster.history.problem,
                 altered,
                 cluster.restarts,
+                cluster.history.unkept,
             ),
         )
         return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
@@ -272,7 +276,8 @@ class Clusters:
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
-        history = follower(spec, kafka, lambda: self._history_changed(key))
+        kept = KeptHistories(self.api, spec.meta, spec.cluster_id, self._admission.of_journal)
+        history = follower(spec, kafka, kept, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.pods = broker_pods(self.api, spec)

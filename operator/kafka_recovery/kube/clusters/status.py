@@ -63,12 +63,15 @@ def watched(
     history: Reason | None = NO_CONTROLLERS,
     altered: Reason = NONE_ALTERED,
     restarts: Reason | None = NO_PODS,
+    unkept: str | None = None,
 ) -> dict[str, Any]:
     """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
 
     `incarnations`: how often each broker had come back before it was watched by this process. `history`: why no ISR
-    history is known, if so; `restarts`: why of brokers that are killed and started again nothing is known, if so.
+    history is known, if so; `restarts`: why of brokers that are killed and started again nothing is known, if so;
+    `unkept`: why the next process will not know the histories that Kafka cuts off, if so.
     """
+    proven = f"{_PROVEN}; {_of_restarts(restarts)}; {_of_the_kept(unkept)}"
     ready = doubled or _ready(view, policy)
     status: dict[str, Any] = {
         **(_seen_before(old) if view.pulsed_at is None else {}),
@@ -76,7 +79,7 @@ def watched(
         **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
         "openRecoveries": recoveries,
         "conditions": _conditions(
-            ready, _healthy(view), _isolation(view), history, altered, generation, old, now, restarts
+            ready, _healthy(view), _isolation(view), history, altered, generation, old, now, proven
         ),
     }
     if view.scanned_at is not None:
@@ -160,12 +163,12 @@ def _conditions(
     generation: int,
     old: Mapping[str, Any],
     now: datetime,
-    restarts: Reason | None = NO_PODS,
+    proven: str = "",
 ) -> Sequence[Mapping[str, Any]]:
     ready = unready or Reason("Watching", "it is looked at several times a second")
     health = sick or Reason("AllLed", "every partition has a leader")
     view = isolated or Reason("ViewTrusted", "what is seen can be relied on")
-    proofs = history or Reason("MetadataLogRead", f"{_PROVEN}; {_of_restarts(restarts)}")
+    proofs = history or Reason("MetadataLogRead", proven)
     how = _standing(unready, generation, old, now)
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
@@ -188,6 +191,13 @@ def _of_restarts(unseen: Reason | None) -> str:
     if unseen is None:
         return "a broker that was killed is intact if it was seen to start again in its Pod, on the same boot"
     return f"a broker that was killed is not proven to be intact without ELR ({unseen.code}: {unseen.message})"
+
+
+def _of_the_kept(unkept: str | None) -> str:
+    """What becomes of histories that Kafka cuts off."""
+    if unkept is None:
+        return "ISR histories are kept for the operator's next process"
+    return f"ISR histories are not kept for the operator's next process: {unkept}"
 
 
 def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], now: datetime) -> Standing:

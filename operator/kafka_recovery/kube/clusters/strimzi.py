@@ -14,7 +14,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import strimzi_controllers as controllers
 from kafka_recovery.kube.clusters import strimzi_objects as objects
 from kafka_recovery.kube.clusters.credentials import Credentials, SecretMissing, credentials
-from kafka_recovery.kube.clusters.history import HistoryFollower, MetadataLogReader
+from kafka_recovery.kube.clusters.history import HistoryFollower, HistoryStore, MetadataLogReader
 from kafka_recovery.kube.clusters.strimzi_objects import (
     BROKER_LABEL,
     CLUSTER_LABEL,
@@ -55,12 +55,14 @@ async def way_in(api: Api, cluster: WatchedCluster) -> Credentials:
     return await credentials(api, cluster)
 
 
-def follower(cluster: WatchedCluster, kafka: MetadataLogReader, changed: Callable[[], None]) -> HistoryFollower:
+def follower(
+    cluster: WatchedCluster, kafka: MetadataLogReader, store: HistoryStore, changed: Callable[[], None]
+) -> HistoryFollower:
     """Who follows its metadata log, once started; what a person has to do for that differs where Strimzi runs it."""
     if cluster.strimzi is None:
-        return HistoryFollower(kafka, changed)
+        return HistoryFollower(kafka, store, changed)
     name = cluster.strimzi.name
-    return HistoryFollower(kafka, changed, advice=controllers.advice(name), problem=controllers.unasked(name))
+    return HistoryFollower(kafka, store, changed, advice=controllers.advice(name), problem=controllers.unasked(name))
 
 
 def others(api: Api, cluster: WatchedCluster) -> Others | None:

@@ -14,7 +14,6 @@ What a record says stands in its spec, which the API server lets nobody change. 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import re
 from collections.abc import Collection, Mapping
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.broken_records import damaged, unwritable
 from kafka_recovery.kube.journal.contents import chunk_of, largest, most_parts, pack, unpack
+from kafka_recovery.kube.journal.packed import as_content
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, GROUP, RECORDS, RECOVERIES
 from kafka_recovery.kube.resources.labels import (
@@ -187,7 +187,7 @@ class Facts:
                 chunks.append(chunk_of(await self._api.get(self._path(part))))
             except NotFound:
                 raise InvalidDocument(damaged(part, f"it is missing, and {fact.record} is not whole")) from None
-        return await asyncio.to_thread(unpack, b"".join(chunks), largest(fact.name), fact.record, spec.get("sha256"))
+        return await asyncio.to_thread(unpack, chunks, largest(fact.name), fact.record, spec.get("sha256"))
 
     async def hold(self, digest: str) -> None:
         """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first.
@@ -301,7 +301,7 @@ class Facts:
             "plan": plan,
             "fact": fact,
             "writtenAt": datetime.now(UTC).isoformat(timespec="microseconds"),
-            "content": base64.b64encode(content).decode(),
+            "content": as_content(content),
             **(whole or {}),
         }
         return {

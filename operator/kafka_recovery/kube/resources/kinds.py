@@ -79,6 +79,7 @@ RECOVERIES = Kind("PartitionRecovery", "partitionrecoveries")
 APPROVALS = Kind("RecoveryApproval", "recoveryapprovals")
 RANKINGS = Kind("FleetRanking", "fleetrankings")
 RECORDS = Kind("RecoveryRecord", "recoveryrecords")
+HISTORIES = Kind("ClusterHistory", "clusterhistories")
 
 UNFINISHED = "status.finished!=true"
 """Selects the PartitionRecoveries that are not over (a field selector)."""

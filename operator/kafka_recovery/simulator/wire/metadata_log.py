@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -21,7 +22,7 @@ from kafka_recovery.simulator.wire.records import ZERO
 _LARGEST_BATCH = 500
 _MAGIC, _CONTROL = 2, 0x20
 _EPOCH_AT, _CRC_AT, _ATTRIBUTES_AT = 12, 17, 21
-_LEADER_CHANGE = struct.pack(">hh", 0, 2)
+_LEADER_CHANGE, _HEADER, _FOOTER = (struct.pack(">hh", 0, kind) for kind in (2, 3, 4))
 _TOPIC, _PLAINTEXT, _SASL_PLAINTEXT = 2, 0, 2
 _FENCED, _UNFENCED = 1, -1
 _IDENTITIES = uuid.UUID("5c7b6d1e-4f0e-4c1b-9c55-3c2d3f7e9a10")
@@ -66,6 +67,33 @@ class Written:
             first = last + 1
         return b"".join(found)
 
+    def begins_batch(self, offset: int) -> bool:
+        """Whether a snapshot may end here: a batch is whole in it, or not at all."""
+        return offset == self.log.end or self._begins_batch(offset)
+
+    def snapshot(self, end: int) -> bytes:
+        """What all records before this offset add up to (KIP-630)."""
+        states = [
+            *(self.value(offset) for offset in range(end) if self.log.records[offset].kind is Kind.FEATURE),
+            *(self._registration(id, state) for id in self.log.broker_ids if (state := self.log.brokers.at(id, end))),
+            *(value for name in self.log.topic_names for value in self._topic_at(end, name)),
+        ]
+        stamp, last = self._stamp(end - 1), len(states) + 1
+        header, footer = _batch_of(0, stamp, 0, [b""], _HEADER), _batch_of(last, stamp, 0, [b""], _FOOTER)
+        return header + (_batch_of(1, stamp, 0, states) if states else b"") + footer
+
+    def _topic_at(self, end: int, name: str) -> Iterator[bytes]:
+        topic = self.log.topics.at(name, end)
+        if topic is None:
+            return
+        yield self._topic(end - 1, name)
+        if topic.min_isr_source == "topic":
+            yield self._config(end - 1, name, MIN_ISR)
+        for index in range(topic.partitions):
+            state = self.log.partitions.at(id := TopicPartition(name, index), end)
+            if state is not None:
+                yield record("Partition", self._partition_version, self._whole(end - 1, id, state))
+
     def _batch_with(self, offset: int) -> int:
         while 0 < offset < self.log.end and not self._begins_batch(offset):
             offset -= 1
@@ -83,19 +111,12 @@ class Written:
         return before.time != this.time or Kind.LEADER in (before.kind, this.kind) or not offset % _LARGEST_BATCH
 
     def _batch(self, first: int, last: int) -> bytes:
-        builder = DefaultRecordBatchBuilder(_MAGIC, 0, False, -1, -1, -1, 2**30)
-        control = self.log.records[first].kind is Kind.LEADER
-        for offset in range(first, last + 1):
-            written = self.log.records[offset]
-            stamp = int((written.time + ZERO) * 1000)
-            builder.append(offset - first, stamp, _LEADER_CHANGE if control else None, self.value(offset), [])
-        data = bytearray(builder.build())
-        struct.pack_into(">q", data, 0, first)
-        struct.pack_into(">i", data, _EPOCH_AT, self.epoch_at(first))
-        if control:
-            struct.pack_into(">h", data, _ATTRIBUTES_AT, _CONTROL)
-            struct.pack_into(">I", data, _CRC_AT, calc_crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
-        return bytes(data)
+        key = _LEADER_CHANGE if self.log.records[first].kind is Kind.LEADER else None
+        values = [self.value(offset) for offset in range(first, last + 1)]
+        return _batch_of(first, self._stamp(first), self.epoch_at(first), values, key)
+
+    def _stamp(self, offset: int) -> int:
+        return int((self.log.records[offset].time + ZERO) * 1000)
 
     def value(self, offset: int) -> bytes:
         """What the record says."""
@@ -218,6 +239,20 @@ class Written:
 
     def _identity(self, name: str) -> uuid.UUID:
         return uuid.uuid5(_IDENTITIES, f"{self.kafka.cluster_id} {name}")
+
+
+def _batch_of(first: int, stamp: int, epoch: int, values: Sequence[bytes], control: bytes | None = None) -> bytes:
+    """`control`: the key of records that are the quorum's own, or a snapshot's."""
+    builder = DefaultRecordBatchBuilder(_MAGIC, 0, False, -1, -1, -1, 2**30)
+    for place, value in enumerate(values):
+        builder.append(place, stamp, control, value, [])
+    data = bytearray(builder.build())
+    struct.pack_into(">q", data, 0, first)
+    struct.pack_into(">i", data, _EPOCH_AT, epoch)
+    if control:
+        struct.pack_into(">h", data, _ATTRIBUTES_AT, _CONTROL)
+        struct.pack_into(">I", data, _CRC_AT, calc_crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
+    return bytes(data)
 
 
 _LISTS = (

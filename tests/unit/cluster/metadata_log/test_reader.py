@@ -15,6 +15,7 @@ from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.errors import BrokerTimeout, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.cluster.metadata_log.kept import KeptHistory
 from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
 from kafka_recovery.cluster.metadata_log.reader import READING, MetadataLog
 from kafka_recovery.cluster.threads import Threads
@@ -348,6 +349,44 @@ async def test_who_slept_until_the_log_was_cut_behind_him_begins_anew() -> None:
         controllers.log.add(changed(isr=[A], leader=NO_LEADER))
         image = await caught_up(reader)
     assert (isr(image), image.upto) == ((A,), 101)
+
+
+def cut_off_behind_the_isr() -> tuple[Controllers, KeptHistory]:
+    """B and C left the ISR before the snapshot at which the log begins; what a process kept that had read it all."""
+    log = created()
+    log.add(changed(isr=[A]))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    kept = log.image().kept()
+    assert kept is not None
+    log.add(changed(leader=NO_LEADER))
+    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), (2, 3, 4), strict=True)]
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    state = snapshot(topic, minimum_of("orders", "2"), *brokers, whole((A, B, C), isr=(A,)))
+    return Controllers(log, start=cut, snapshots={(cut, 1): state}), kept
+
+
+async def test_what_an_earlier_process_kept_is_told_whether_it_comes_before_the_first_reading_or_after_it() -> None:
+    controllers, kept = cut_off_behind_the_isr()
+    async with reading(controllers) as log:
+        assert (await caught_up(log)).history(ORDERS, 0) is None
+        log.recall(kept)
+        assert (await caught_up(log)).history(ORDERS, 0) == controllers.log.history()
+
+    async with reading(controllers) as log:
+        log.recall(kept)
+        assert (await caught_up(log)).history(ORDERS, 0) == controllers.log.history()
+        assert log.kept() == controllers.log.image().kept()
+
+
+async def test_a_reading_that_begins_anew_goes_by_what_it_kept_itself() -> None:
+    controllers, kept = cut_off_behind_the_isr()
+    async with reading(controllers) as log:
+        log.recall(kept)
+        before = await caught_up(log)
+        assert log.kept() is not None
+        before.doubt = "a controller told what cannot be"
+        assert (await caught_up(log)).history(ORDERS, 0) == controllers.log.history()
 
 
 async def test_a_gap_leaves_no_history() -> None:

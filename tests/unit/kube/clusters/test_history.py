@@ -16,6 +16,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, HistoryFollower
 from kafka_recovery.kube.watching.watcher import WatchView
+from unit.kube.clusters.keeping import NothingKept, NothingToKeep
 
 AWAY = Reason("MetadataLogUnavailable", "no controller told the metadata log")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -24,7 +25,7 @@ Told = Reason | None | Exception
 
 
 @dataclass
-class Kafka:
+class Kafka(NothingToKeep):
     """Tells one after the other, and the last one for ever."""
 
     readings: Sequence[Told]
@@ -50,7 +51,7 @@ class Following:
 
     async def through(self, *readings: Told) -> list[Reason | None]:
         kafka = Kafka(readings)
-        self.follower = HistoryFollower(kafka, self._note, pause=timedelta(0))
+        self.follower = HistoryFollower(kafka, NothingKept(), self._note, pause=timedelta(0))
         self.follower.start("kafka/prod")
         assert self.follower.problem is READING
         await asyncio.wait_for(kafka.enough.wait(), 10)
@@ -100,3 +101,15 @@ def test_the_status_says_whether_anything_can_be_proven() -> None:
 def test_what_nobody_asked_for_and_what_is_not_known_yet_are_no_troubles() -> None:
     assert condition(NO_CONTROLLERS) == ("Unknown", "NoControllers")
     assert condition(READING) == ("Unknown", "ReadingMetadataLog")
+
+
+def test_the_status_says_what_becomes_of_histories_that_kafka_cuts_off() -> None:
+    def told(unkept: str | None) -> str:
+        status = cluster_status.watched(
+            WatchView(timedelta(0)), Policy(()), None, 0, 1, {}, NOON, history=None, unkept=unkept
+        )
+        (found,) = [each for each in status["conditions"] if each["type"] == "HistoryKnown"]
+        return str(found["message"])
+
+    assert told(None).endswith("; ISR histories are kept for the operator's next process")
+    assert told("no right").endswith("; ISR histories are not kept for the operator's next process: no right")

@@ -18,6 +18,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.clusters import open_cluster
 from kafka_recovery.kube.clusters.history import HistoryFollower
+from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -53,7 +54,7 @@ def cluster() -> OpenCluster:
     meta = Meta(NAMESPACE, "prod", "a-uid", 1, "1", NOW)
     spec = WatchedCluster(meta, CLUSTER, (Address("kafka", 9092),))
     kafka, watcher = Mock(), cast(Any, Watcher())
-    history = HistoryFollower(kafka, lambda: None)
+    history = HistoryFollower(kafka, KeptHistories(KubernetesInMemory(), meta, "abc", Mock()), lambda: None)
     return OpenCluster(spec, {}, "", kafka, watcher, history, lambda: None, Metrics(), Policy())
 
 

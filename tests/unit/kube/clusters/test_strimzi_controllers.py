@@ -17,6 +17,7 @@ from kafka_recovery.kube.clusters.history import HistoryFollower, MetadataLogRea
 from kafka_recovery.kube.clusters.strimzi import follower, way_in
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import CLUSTERS, WatchedCluster, read_cluster
+from unit.kube.clusters.keeping import NothingKept, NothingToKeep
 from unit.kube.clusters.strimzi import PLAIN, Object, kafka, pool, secret
 from unit.kube.clusters.test_strimzi import Served
 from unit.kube.specs import CLUSTER, STRIMZI, stored
@@ -206,7 +207,7 @@ def test_another_controller_or_another_ca_is_another_way_in_and_the_same_ones_ar
     assert len({as_it_is, opened(grown).fingerprint, opened(renewed).fingerprint}) == 3
 
 
-class Silent:
+class Silent(NothingToKeep):
     """A Kafka whose controllers do not answer."""
 
     def __init__(self) -> None:
@@ -218,13 +219,13 @@ class Silent:
 
 
 def unstarted(cluster: WatchedCluster) -> HistoryFollower:
-    return follower(cluster, cast(MetadataLogReader, None), lambda: None)
+    return follower(cluster, cast(MetadataLogReader, None), NothingKept(), lambda: None)
 
 
 async def problem_of(cluster: WatchedCluster) -> str:
     """What is said of silent controllers."""
     told, kafka = asyncio.Event(), Silent()
-    following = follower(cluster, kafka, told.set)
+    following = follower(cluster, kafka, NothingKept(), told.set)
     following.start("kafka/prod")
     async with asyncio.timeout(10):
         await told.wait()

@@ -15,7 +15,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, digest, digest_of_canonical
-from kafka_recovery.kube.journal import contents, record_journal
+from kafka_recovery.kube.journal import packed, record_journal
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
@@ -158,7 +158,7 @@ async def test_thousands_of_waves_keep_their_numbers(api: KubernetesInMemory, pl
 async def test_what_is_too_large_for_one_record_lies_in_several(
     api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "LARGEST_PART", 300)
+    monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     journal = journal_of(api)
     many = tuple(RECOVERED for _ in range(2000))
 

@@ -12,7 +12,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.journal import contents
+from kafka_recovery.kube.journal import packed
 from kafka_recovery.kube.journal.record_journal import JournalWriterConflict
 from kafka_recovery.kube.machinery.api import ApiError, Unanswered
 from kafka_recovery.kube.resources.kinds import FINALIZER
@@ -42,7 +42,7 @@ ONE_BY_ONE = policy(Approval.AUTO, 1, 1)
 async def test_a_process_that_dies_at_any_write_leaves_what_doing_it_again_repairs(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "LARGEST_PART", 600)
+    monkeypatch.setattr(packed, "LARGEST_PIECE", 600)
     orderly = await after_a_death(plan, None, done=False)
     deaths = 0
     for at in range(len(orderly.writes)):
@@ -152,7 +152,7 @@ async def test_a_finalizer_put_on_for_a_run_that_never_began_is_taken_off_by_set
 
 
 async def test_half_of_a_plan_is_no_plan(api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "LARGEST_PART", 300)
+    monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     api.faults = {2: (True, Crash())}
     with pytest.raises(Crash):
         await journal_of(api).record(plan)

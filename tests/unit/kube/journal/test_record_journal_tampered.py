@@ -11,7 +11,7 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, digest
-from kafka_recovery.kube.journal import contents
+from kafka_recovery.kube.journal import packed
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from unit.kube.journal.forging import BEGUN, forge
@@ -125,7 +125,7 @@ async def test_a_fact_that_was_deleted_is_missed(api: KubernetesInMemory, plan: 
 async def test_a_part_that_was_tampered_with_is_named(
     api: KubernetesInMemory, plan: Plan, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "LARGEST_PART", 300)
+    monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     name = await journal_of(api).record(plan)
     part = next(each for each in api.records() if "-plan-002-" in each)
     tamper(api, part)
@@ -192,7 +192,7 @@ async def test_a_wave_that_names_other_partitions_by_now_is_not_believed(api: Ku
 async def test_a_part_that_somebody_else_made_is_not_taken_for_the_one_to_be_written(
     api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "LARGEST_PART", 300)
+    monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     name = await journal_of(api).record(plan)
     part = next(each for each in api.records() if "-plan-002-" in each)
     deleted(api, f"{NAME}-{name[:16]}-plan")

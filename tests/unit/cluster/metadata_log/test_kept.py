@@ -1,0 +1,240 @@
+"""What one process kept of the metadata log stands in for what Kafka has cut off, and never tells anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from kafka_recovery.cluster.metadata_log import batches
+from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition
+from kafka_recovery.decision.intactness import is_intact
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.wire.exchange import Values
+from kafka_recovery.simulator.wire.ids import uuid_of
+from kafka_recovery.simulator.wire.metadata_log import Written as WrittenByModel
+from kafka_recovery.simulator.wire.record_schemas import record
+from unit.cluster.metadata_log.writing import (
+    NO_LEADER,
+    ORDERS,
+    A,
+    B,
+    C,
+    Written,
+    changed,
+    created,
+    minimum_of,
+    registered,
+    snapshot,
+    whole,
+)
+
+ALL = 1 << 30
+
+
+def cut_off(log: Written, at: int, isr: tuple[int, ...], *epochs: int) -> bytes:
+    """The snapshot that Kafka makes there: `orders-0` as it stands, and each broker's newest registration."""
+    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), epochs or (2, 3, 4), strict=True)]
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    return snapshot(topic, minimum_of("orders", "2"), *brokers, whole((A, B, C), isr=isr))
+
+
+def restarted(log: Written, kept: KeptHistory | None, at: int, state: bytes) -> Image:
+    """A new process, of a log that begins with a snapshot."""
+    image = Image(awaited=kept)
+    image.load(at, 1, batches.read_snapshot(state))
+    for batch in batches.read(log.data):
+        if batch.first >= at:
+            image.apply(batch)
+    assert image.doubt is None, image.doubt
+    return image
+
+
+def test_who_left_before_the_log_was_cut_off_is_told_by_what_was_kept() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]))
+    cut = log.end
+    log.add(changed(isr=[A]))
+    kept = log.image().kept()
+    log.add(changed(leader=NO_LEADER))
+
+    again = restarted(log, kept, cut, cut_off(log, cut, (A, B)))
+
+    assert again.history(ORDERS, 0) == log.history()
+    assert restarted(log, None, cut, cut_off(log, cut, (A, B))).history(ORDERS, 0) is None
+
+
+def test_what_is_in_sync_is_not_kept() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]))
+    kept = log.image().kept()
+    assert kept is not None
+    assert [(each.topic_id, each.index) for each in kept.partitions] == [(ORDERS, 0)]
+
+    log.add(changed(isr=[A, B, C]))
+
+    kept = log.image().kept()
+    assert kept is not None
+    assert (kept.upto, kept.partitions, kept.topics, kept.registrations) == (log.end, (), (), ())
+
+
+def test_a_topic_that_is_gone_is_not_kept() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]))
+    log.add(record("RemoveTopic", 0, Values(topic_id=ORDERS)))
+
+    kept = log.image().kept()
+
+    assert kept is not None
+    assert kept.partitions == ()
+
+
+def test_a_process_that_ended_before_the_log_was_cut_off_is_not_forgotten() -> None:
+    log = created()
+    log.add(changed(isr=[A]))
+    second = log.add(registered(B, log.end))
+    cut = log.end
+    log.add(changed(leader=NO_LEADER))
+    kept = log.image().kept()
+
+    again = restarted(log, kept, cut, cut_off(log, cut, (A,), 2, second, 4))
+
+    history = again.history(ORDERS, 0)
+    assert history == log.history()
+    assert history is not None
+    assert not is_intact(BrokerId(B), history)
+    assert is_intact(BrokerId(C), history)
+
+
+def test_the_log_may_be_cut_off_just_where_it_was_kept() -> None:
+    log = created()
+    log.add(changed(isr=[A]))
+    kept = log.image().kept()
+    cut = log.end
+
+    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+
+    assert again.history(ORDERS, 0) == log.history()
+    assert again.kept() == kept
+
+
+def test_what_was_kept_before_the_log_was_cut_off_has_a_gap_behind_it_and_is_left_out() -> None:
+    log = created()
+    log.add(changed(isr=[A]))
+    kept = log.image().kept()
+    log.add(record("NoOp", 0, Values()))
+    cut = log.end
+
+    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+
+    assert again.history(ORDERS, 0) is None
+    assert again.awaited is None
+
+
+def kept_history() -> tuple[Written, KeptHistory]:
+    log = created()
+    log.add(changed(isr=[A]))
+    kept = log.image().kept()
+    assert kept is not None
+    return log, kept
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda kept, one: replace(kept, epoch=2),
+        lambda kept, one: replace(kept, upto=kept.upto - 1),
+        lambda kept, one: replace(kept, partitions=(replace(one, topic_id=UUID(int=78)),)),
+        lambda kept, one: replace(kept, partitions=(replace(one, index=1),)),
+        lambda kept, one: replace(kept, partitions=(replace(one, steps=one.steps[:1]),)),
+        lambda kept, one: replace(kept, topics=(replace(kept.topics[0], minima=((7, 3),)),)),
+        lambda kept, one: replace(kept, registrations=kept.registrations[:1]),
+        lambda kept, one: replace(
+            kept,
+            registrations=tuple(replace(each, incarnation=UUID(int=9)) for each in kept.registrations),
+        ),
+    ],
+    ids=["quorum's epoch", "place", "topic", "partition", "state", "minimum", "processes left out", "other processes"],
+)
+def test_nothing_is_taken_of_what_does_not_fit_the_log(
+    forged: Callable[[KeptHistory, KeptPartition], KeptHistory], caplog: pytest.LogCaptureFixture
+) -> None:
+    log, kept = kept_history()
+    cut = kept.upto
+
+    again = restarted(log, forged(kept, kept.partitions[0]), cut, cut_off(log, cut, (A,)))
+
+    assert again.history(ORDERS, 0) is None
+    assert f"that was kept up to offset {forged(kept, kept.partitions[0]).upto} is not of this" in caplog.text
+
+
+def test_nothing_is_kept_of_a_log_that_is_in_doubt_or_not_read_to_where_the_last_one_ended() -> None:
+    _, kept = kept_history()
+    assert Image().kept() is None
+    assert Image(awaited=kept, upto=1).kept() is None
+    assert Image(upto=1, doubt="a gap").kept() is None
+
+
+def stormy(seed: int) -> SimulatedKafka:
+    """Two topics under a storm of brokers that stop, are killed, stand still and come back."""
+    kafka = SimulatedKafka(seed, brokers=(1, 2, 3, 4), controllers=3, settings=Settings(elr=seed % 2 == 0))
+    kafka.create_topic("orders", [[1, 2, 3], [2, 3, 4]], min_isr=2)
+    kafka.create_topic("bills", [[3, 4, 1]], min_isr=1)
+    chance = Random(seed)
+    faults: list[Callable[[int], None]] = [
+        kafka.kill, kafka.start, kafka.start, kafka.host_crash, kafka.pause, kafka.thaw, kafka.shut_down,
+    ]  # fmt: skip
+    for _ in range(30):
+        kafka.scheduler.at(chance.uniform(0, 90), partial(chance.choice(faults), chance.randint(1, 4)))
+    kafka.scheduler.at(45, kafka.fail_over_controller)
+    kafka.run_until(100)
+    return kafka
+
+
+def histories(kafka: SimulatedKafka, image: Image) -> dict[TopicPartition, PartitionHistory | None]:
+    assert image.doubt is None, image.doubt
+    ids = {id: kafka.truth.state(id) for id in kafka.controllers.log.partition_ids(kafka.controllers.log.end)}
+    return {id: image.history(uuid_of(state.topic_id), id.partition) for id, state in ids.items() if state}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_wherever_it_was_kept_and_the_log_cut_off_histories_are_the_same_or_begin_later(seed: int) -> None:
+    kafka, chance = stormy(seed), Random(seed)
+    written = WrittenByModel(kafka, lambda broker: (f"kafka-{broker}", 9092))
+    every = list(batches.read(written.read(0, ALL)))
+    told = Image()
+    for batch in every:
+        told.apply(batch)
+    longest = histories(kafka, told)
+    for _ in range(8):
+        cut, kept_at = sorted(chance.choices([batch.last + 1 for batch in every[5:]], k=2))
+        before = Image()
+        for batch in every:
+            if batch.last < kept_at:
+                before.apply(batch)
+        again = Image(awaited=before.kept())
+        again.load(cut, written.epoch_at(cut - 1), batches.read_snapshot(written.snapshot(cut)))
+        for batch in every:
+            if batch.first >= cut:
+                again.apply(batch)
+        for id, found in histories(kafka, again).items():
+            where = f"seed {seed}, {id}, kept at {kept_at}, cut off at {cut}"
+            whole = longest[id]
+            assert (found is None) == (whole is None), where
+            if found is None or whole is None:
+                continue
+            assert [(s.leader, s.leader_epoch, s.isr) for s in found.steps] == [
+                (s.leader, s.leader_epoch, s.isr) for s in whole.steps
+            ], where
+            assert all(mine.min_isr <= s.min_isr for mine, s in zip(found.steps, whole.steps, strict=True)), where
+            assert [s for s in whole.starts if s.epoch > found.steps[0].since] == [
+                s for s in found.starts if s.epoch > found.steps[0].since
+            ], where
