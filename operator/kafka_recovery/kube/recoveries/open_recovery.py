@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from kafka_recovery.domain.reason import Reason
@@ -17,13 +17,17 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.hold_back import named_by
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Phase
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery
 from kafka_recovery.kube.watching.room import Room
 
 NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
 SOON_OVER = frozenset({NOT_YET, LOOKING})
 """Why a recovery can't be worked on that is over in a moment."""
+
+
+WAVE_ENDS = timedelta(seconds=20)
+"""So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 
 
 class MendedBy(NamedTuple):
@@ -60,6 +64,16 @@ class OpenRecovery:
     mended_by: MendedBy
     undoing_since: datetime | None = None
 
+    def known(self, name: str) -> Known:
+        """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
+        progress = self.run.progress
+        known = progress.known()
+        if known.end is None:
+            return known
+        left = self.cluster.outages(progress.unrecovered(self.run.scope), progress.decided_last or progress.plan)
+        self.cluster.watcher.leave_alone(left, name)
+        return replace(known, left=left)
+
 
 class Untaken(NamedTuple):
     """A recovery that can't be worked on for now: the cluster that it is for, and why. `held`: names of its Pods."""
@@ -92,3 +106,15 @@ def tell_of(
     metrics.awaiting_approval(cluster, since)
     held = [each.run.holds_back for each in taken] + [each.held for each in untaken]
     metrics.pods_held(cluster, len(frozenset[str]().union(*held)))
+
+
+async def end_in_order(runs: Mapping[asyncio.Task[None], RecoveryRun]) -> None:
+    """The process ends: waves under way come to their end, all else is left as it is."""
+    waves = {task for task, run in runs.items() if run.stop()}
+    for task in runs.keys() - waves:
+        task.cancel()  # at once: else it might begin a wave now
+    if waves:
+        _, late = await asyncio.wait(waves, timeout=WAVE_ENDS.total_seconds())
+        for task in late:
+            task.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)

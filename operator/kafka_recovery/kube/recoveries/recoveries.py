@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
@@ -16,7 +16,6 @@ from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.record_journal import RecordJournal
-from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import Api, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -31,27 +30,22 @@ from kafka_recovery.kube.recoveries.open_recovery import (
     MendedBy,
     OpenRecovery,
     Untaken,
+    end_in_order,
     held_by,
     tell_of,
 )
 from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
-from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.recoveries.told import Told
 from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
 from kafka_recovery.kube.resources.house import KnownHouse
-from kafka_recovery.kube.resources.kinds import (
-    FINALIZER,
-    PartitionRecovery,
-    read_recovery,
-)
+from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery, read_recovery
 from kafka_recovery.kube.resources.objects import Key, SharedObjects
 from kafka_recovery.kube.watching.room import INCIDENTS, OTHERS, Room, Used
 
 RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
-WAVE_ENDS = timedelta(seconds=20)
-"""So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 _STUCK = frozenset({Decisive.JOURNAL_DAMAGED, Decisive.CLUSTER_ID_MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
@@ -178,8 +172,7 @@ class Recoveries:
             else:
                 if key not in self._untaken or self._untaken[key].why != invalid:
                     self._drop(key)  # once: it wakes others, and those this one
-                cluster = raw["spec"]["clusterRef"]["name"]
-                self._not_taken(key, Untaken(cluster, invalid, stuck=True, held=held_by(raw)))
+                self._not_taken(key, Untaken(raw["spec"]["clusterRef"]["name"], invalid, True, held_by(raw)))
             await self._told.untaken(raw, invalid, stuck=True)
             journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._deleted.let_go_in_time(raw, journal, invalid)
@@ -225,22 +218,12 @@ class Recoveries:
         if not open_.run.taken_up:
             await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
             return
-        known = self._known(key, open_)
+        known = open_.known(key[1])
         if await self._told.known(raw, recovery, known) and known.end:
             worst = str(known.worst) if known.worst else None
             took = datetime.now(UTC) - open_.offline_at
             self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
         await self._told.news(raw, progress.news)
-
-    def _known(self, key: Key, open_: OpenRecovery) -> Known:
-        """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
-        known = open_.run.progress.known()
-        if known.end is None:
-            return known
-        progress = open_.run.progress
-        left = open_.cluster.outages(progress.unrecovered(open_.run.scope), progress.decided_last or progress.plan)
-        open_.cluster.watcher.leave_alone(left, key[1])
-        return replace(known, left=left)
 
     def _is_told(self, namespace: str, recovery: PartitionRecovery) -> bool:
         """Whether a recovery that is not taken up is woken when that may change: by its cluster, or its spec."""
@@ -284,14 +267,8 @@ class Recoveries:
         """The process ends: waves under way come to their end, all else is left as it is, and the next one goes on."""
         self._stopping = True
         runs = {open_.task: open_.run for open_ in (*self._leaving.values(), *self._open.values())}
-        waves = {task for task, run in runs.items() if run.stop()}
-        for task in runs.keys() - waves:
-            task.cancel()  # at once: else it might begin a wave now
-        if waves:
-            _, late = await asyncio.wait(waves, timeout=WAVE_ENDS.total_seconds())
-            for task in late:
-                task.cancel()
-        await asyncio.gather(self._scopes.stop(), *runs, return_exceptions=True)
+        await end_in_order(runs)
+        await self._scopes.stop()
 
     def _is_current(self, open_: OpenRecovery) -> bool:
         """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
@@ -380,29 +357,15 @@ class Recoveries:
     ) -> Sequence[TopicPartition] | Reason:
         """Its partitions, if there is room for them; nothing is gone through for one that has none anyway."""
         looking = (known := self._untaken.get(key)) is not None and known.why is LOOKING
-        if not looking and (full := await self._full(key, recovery, cluster, journal, 0)):
+        used = partial(self.used, cluster.key)
+        if not looking and (full := await self._waiting.full(key, recovery, cluster, journal, 0, used)):
             return full
         scope = await self._scopes.of(key, recovery, cluster, journal)
         if isinstance(scope, Reason):
             return scope
         if looking:
             self._untaken.pop(key, None)  # it is no other one that it has to make room for
-        return await self._full(key, recovery, cluster, journal, len(scope)) or scope
-
-    async def _full(
-        self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: RecordJournal, partitions: int
-    ) -> Reason | None:
-        """Why there is no room for it. There is for what was begun: nobody else restores what that altered."""
-        room = room_of(recovery)
-        lacking = room.lacking(self.used(cluster.key, room), partitions)
-        if lacking is None:
-            return None
-        if not self._waiting.knows(key, recovery.meta.uid):
-            named = Named.by(recovery.status, recovery.meta.uid).begun
-            if named or await journal.unfinished() or journal.never_shown:
-                return None
-        self._waiting.wait(key, recovery, cluster, partitions)
-        return lacking
+        return await self._waiting.full(key, recovery, cluster, journal, len(scope), used) or scope
 
     def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
         return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id, cluster)

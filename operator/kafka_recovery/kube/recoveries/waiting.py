@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.room import INCIDENTS, OTHERS, Room, Used
@@ -45,6 +48,30 @@ class Waiting:
         self._soon = soon
         self._clusters: dict[Key, _Cluster] = {}
         self._where: dict[Key, Key] = {}
+
+    async def full(
+        self,
+        key: Key,
+        recovery: PartitionRecovery,
+        cluster: OpenCluster,
+        journal: RecordJournal,
+        partitions: int,
+        used: Callable[[Room], Used],
+    ) -> Reason | None:
+        """Why there is no room for it; then it waits. There is for what was begun: nobody else restores that.
+
+        `used`: what is taken up of a room.
+        """
+        room = room_of(recovery)
+        lacking = room.lacking(used(room), partitions)
+        if lacking is None:
+            return None
+        if not self.knows(key, recovery.meta.uid):
+            named = Named.by(recovery.status, recovery.meta.uid).begun
+            if named or await journal.unfinished() or journal.never_shown:
+                return None
+        self.wait(key, recovery, cluster, partitions)
+        return lacking
 
     def wait(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, partitions: int) -> None:
         """There is no room for it in this cluster."""
