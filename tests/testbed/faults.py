@@ -142,6 +142,7 @@ class Proxy(Server):
         self._held: int | None = None
         self._holding = 0
         self._in_the_way: list[socket.socket] = []
+        self._let_one_in = False
         self._changed = threading.Condition()
         super().__init__()
 
@@ -156,18 +157,18 @@ class Proxy(Server):
     def vanish(self) -> None:
         """The host is gone without a word: nothing moves on open connections, and new ones get no answer at all.
 
-        Linux drops whoever knocks while as many wait to be accepted as may; so that many do. One of them may still be
-        let in by a thread that was about to: so it has to stay silent twice.
+        Linux drops whoever knocks while as many wait to be accepted as may; so that many do. One of them is still let
+        in by the thread that was about to, however late: only then is nobody let in any more.
         """
         self._turn(Mode.VANISH)
         self._listener.listen(0)
-        silent = 0
-        while silent < 2:
+        silent = False
+        while not silent:
+            nobody_comes_to_the_door = self._let_one_in
             try:
                 self._in_the_way.append(socket.create_connection((HOST, self.port), timeout=KNOCK))
-                silent = 0
             except TimeoutError:
-                silent += 1
+                silent = nobody_comes_to_the_door
 
     @property
     def holding(self) -> int:
@@ -214,7 +215,9 @@ class Proxy(Server):
 
     def _admit(self) -> None:
         with self._changed:
+            self._let_one_in = True
             self._changed.wait_for(lambda: self._mode is not Mode.VANISH)
+            self._let_one_in = False
 
     def _serve(self, client: socket.socket) -> None:
         upstream = socket.create_connection(self._target)
