@@ -67,12 +67,14 @@ MOST_STEPS_IN_ALL = 1_000_000
 class Image:
     """The fold. `upto`: the first offset that is not in it. `doubt`: why what it says is not to be relied on.
 
+    `at`: the controller's clock (milliseconds) at the record before; None: a snapshot ends there, which tells no time.
     `awaited`: what an earlier reading kept, as long as this one has not come so far. What does not fit is left out.
     """
 
     awaited: KeptHistory | None = None
     upto: int = 0
     epoch: int = 0
+    at: int | None = None
     doubt: str | None = None
     time: LogTime = field(default_factory=LogTime)
     minima: Minima = field(default_factory=Minima)
@@ -100,7 +102,7 @@ class Image:
         self.time.advance(batch.first, batch.time)
         values = [(offset, value) for offset, value in batch.values if offset >= self.upto]
         self._all_at_once(values, batch.last, f"the metadata log can't be followed beyond offset {batch.first}")
-        self.upto, self.epoch = batch.last + 1, batch.epoch
+        self.upto, self.epoch, self.at = batch.last + 1, batch.epoch, batch.time
         self._recall()
 
     def load(self, end: int, epoch: int, batches: Iterable[Batch]) -> None:
@@ -108,7 +110,7 @@ class Image:
         last = max(0, end - 1)
         trouble = f"the metadata snapshot at offset {end} can't be read"
         self._all_at_once(self._of_snapshot(last, batches), last, trouble, news=False)
-        self.upto, self.epoch = end, epoch
+        self.upto, self.epoch, self.at = end, epoch, None
         self._recall()
 
     def _recall(self) -> None:
@@ -117,7 +119,7 @@ class Image:
         if kept is None or self.upto < kept.upto or self.doubt is not None:
             return
         self.awaited = None
-        is_here = (self.upto, self.epoch) == (kept.upto, kept.epoch)
+        is_here = (self.upto, self.epoch, self.at) == (kept.upto, kept.epoch, kept.time)
         more = recall(kept, self._folded()) if is_here else None
         if more is None:
             _LOG.warning("the history that was kept up to offset %d is not of this metadata log", kept.upto)
@@ -126,9 +128,9 @@ class Image:
 
     def kept(self) -> KeptHistory | None:
         """What a later reading would lack where the log is cut off; None: it is not known."""
-        if self.doubt is not None or self.awaited is not None or not self.upto:
+        if self.doubt is not None or self.awaited is not None or self.at is None:
             return None
-        return kept_of(self.upto, self.epoch, self._out_of_sync, self._folded())
+        return kept_of(self.upto, self.epoch, self.at, self._out_of_sync, self._folded())
 
     def _folded(self) -> Folded:
         return Folded(self._partitions, self._brokers, self.minima, self._created)

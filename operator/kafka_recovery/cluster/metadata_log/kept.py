@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from kafka_recovery.cluster.metadata_log.minimum import Minima
+from kafka_recovery.cluster.metadata_log.minimum import DEFAULT, Minima
 from kafka_recovery.cluster.metadata_log.states import Key, PartitionState, Registration, registered_since
 from kafka_recovery.domain.history import MOST_STEPS, HistoryStep
 
@@ -55,13 +55,15 @@ class KeptTopic:
 class KeptHistory:
     """All histories that a snapshot would lack, as of one place in the log.
 
-    `upto`: the first offset that is not in it; `epoch`: of the quorum, at the record before. Registrations are those of
-    the brokers that hold replicas of these partitions, oldest first, from the process on that ran when the oldest of
-    these histories began.
+    `upto`: the first offset that is not in it; `epoch`: of the quorum, and `time`: the controller's clock
+    (milliseconds), both at the record before. A quorum restored from a backup may come to the same offset in an epoch
+    of the same number, and never at the same time. Registrations are those of the brokers that held replicas in these
+    histories, oldest first, from the process on that ran when the oldest of these histories began.
     """
 
     upto: int
     epoch: int
+    time: int
     partitions: tuple[KeptPartition, ...]
     topics: tuple[KeptTopic, ...]
     registrations: tuple[KeptRegistration, ...]
@@ -77,13 +79,13 @@ class Folded:
     made: dict[str, int]
 
 
-def kept_of(upto: int, epoch: int, out_of_sync: Iterable[Key], fold: Folded) -> KeptHistory:
+def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: Folded) -> KeptHistory:
     """What is to be kept of a fold that has come to `upto`."""
     whole = {key: each for key in out_of_sync if (each := fold.partitions[key]).whole}
     partitions = tuple(KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean))) for key, each in whole.items())
     oldest: dict[int, int] = {}
     for each in whole.values():
-        for id in each.replicas:
+        for id in _who_held(each.steps):  # a former leader's processes tell whether transactions are in doubt
             oldest[id] = min(oldest.get(id, upto), each.steps[0].since)
     registrations = [
         KeptRegistration(id, each.epoch, each.incarnation, tuple(sorted(each.directories)))
@@ -94,7 +96,7 @@ def kept_of(upto: int, epoch: int, out_of_sync: Iterable[Key], fold: Folded) -> 
         KeptTopic(name, fold.made.get(name, 0), tuple(fold.minima.of(name)))
         for name in sorted({each.topic for each in whole.values()})
     ]
-    return KeptHistory(upto, epoch, partitions, tuple(topics), tuple(registrations))
+    return KeptHistory(upto, epoch, time, partitions, tuple(topics), tuple(registrations))
 
 
 def recall(kept: KeptHistory, fold: Folded) -> int | None:
@@ -102,13 +104,13 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
 
     Returns how many steps it has more than before.
 
-    A fold from a snapshot has the same partitions in the same state, and the brokers' processes since the snapshot. If
-    anything differs, nothing is taken.
+    A fold from a snapshot has the same partitions in the same state, and their steps and the brokers' processes since
+    the snapshot. If anything differs, nothing is taken.
     """
     lacking: list[tuple[PartitionState, KeptPartition]] = []
     for each in kept.partitions:
         state = fold.partitions.get((each.topic_id, each.index))
-        if state is None or not state.steps or _told(state.steps[-1]) != _told(each.steps[-1]):
+        if state is None or not state.steps or not _agree(each.steps, state.steps):
             return None
         if not state.whole:
             lacking.append((state, each))
@@ -129,22 +131,38 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
     return more
 
 
+def _agree(kept: Sequence[HistoryStep], read: Sequence[HistoryStep]) -> bool:
+    """Whether both tell the same from where what was read begins."""
+    began = read[0].since
+    return _from(began, kept) == _from(began, read)
+
+
+def _from(began: int, steps: Sequence[HistoryStep]) -> list[tuple[object, ...]]:
+    """How it stood at that offset, and each step after it with its place."""
+    before = [_told(step) for step in steps if step.since <= began]
+    return [*before[-1:], *((step.since, *_told(step)) for step in steps if step.since > began)]
+
+
 def _told(step: HistoryStep) -> tuple[object, ...]:
     """What a snapshot tells of a step as well: not since when, nor which minimum counted."""
     return step.leader, step.leader_epoch, step.replicas, step.isr, step.elr or (), step.recovering
 
 
 def _by_broker(kept: KeptHistory) -> dict[int, list[Registration]]:
-    """Of each broker with a replica of these partitions, also of one that never registered."""
-    of: dict[int, list[Registration]] = {id: [] for each in kept.partitions for id in each.steps[-1].replicas}
+    """Of each broker that held a replica of these partitions, also of one that never registered."""
+    of: dict[int, list[Registration]] = {id: [] for each in kept.partitions for id in _who_held(each.steps)}
     for each in kept.registrations:
         of.setdefault(each.broker, []).append(Registration(each.epoch, each.incarnation, frozenset(each.directories)))
     return of
 
 
-def _last(minima: Sequence[tuple[int, int]]) -> int | None:
-    """The value in force; None: it was never set."""
-    return minima[-1][1] if minima else None
+def _who_held(steps: Iterable[HistoryStep]) -> set[int]:
+    return {id for step in steps for id in step.replicas}
+
+
+def _last(minima: Sequence[tuple[int, int]]) -> int:
+    """The value in force. A snapshot does not tell of one that was taken away."""
+    return minima[-1][1] if minima else DEFAULT
 
 
 def _with_earlier(kept: list[Registration], known: list[Registration]) -> list[Registration] | None:

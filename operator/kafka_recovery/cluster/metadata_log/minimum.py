@@ -21,7 +21,8 @@ NAME = "min.insync.replicas"
 SETTLED = timedelta(hours=1)
 """After so long, by the log's own time, a leader counts as having applied a value."""
 
-_DEFAULT = 1
+DEFAULT = 1
+"""What counts where a topic has no value of its own."""
 _TICK = 1_000
 _LONGEST_STEP = 5_000
 """Milliseconds. Idle controllers write a record every half second, so a longer step is the clock's, not time's."""
@@ -65,7 +66,7 @@ class Minima:
 
     def set(self, topic: str, offset: int, value: str | None) -> None:
         """From this offset on. None, or what is no number, counts as the lowest there is."""
-        told = int(value) if value is not None and value.isascii() and value.isdigit() else _DEFAULT
+        told = int(value) if value is not None and value.isascii() and value.isdigit() else DEFAULT
         self._values.setdefault(topic, []).append((offset, told))
 
     def of(self, topic: str) -> Sequence[tuple[int, int]]:
@@ -84,7 +85,7 @@ class Minima:
         """The lowest value in force at any offset from `since` to `upto`."""
         values = self._values.get(topic, ())
         before, after = (bisect_right(values, offset, key=_offset) for offset in (since, upto))
-        in_force = values[before - 1][1] if before else _DEFAULT
+        in_force = values[before - 1][1] if before else DEFAULT
         return min([in_force, *(value for _, value in values[before:after])])
 
 

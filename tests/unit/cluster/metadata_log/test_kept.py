@@ -16,6 +16,7 @@ from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition
 from kafka_recovery.decision.intactness import is_intact
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.wire.exchange import Values
@@ -23,6 +24,7 @@ from kafka_recovery.simulator.wire.ids import uuid_of
 from kafka_recovery.simulator.wire.metadata_log import Written as WrittenByModel
 from kafka_recovery.simulator.wire.record_schemas import record
 from unit.cluster.metadata_log.writing import (
+    HOUR,
     NO_LEADER,
     ORDERS,
     A,
@@ -114,7 +116,7 @@ def test_a_process_that_ended_before_the_log_was_cut_off_is_not_forgotten() -> N
     assert is_intact(BrokerId(C), history)
 
 
-def test_the_log_may_be_cut_off_just_where_it_was_kept() -> None:
+def test_a_snapshot_that_ends_just_where_it_was_kept_tells_no_time_so_nothing_is_taken() -> None:
     log = created()
     log.add(changed(isr=[A]))
     kept = log.image().kept()
@@ -122,8 +124,95 @@ def test_the_log_may_be_cut_off_just_where_it_was_kept() -> None:
 
     again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
 
+    assert again.history(ORDERS, 0) is None
+    assert again.kept() is None, "it could not be recognized"
+    log.add(record("NoOp", 0, Values()))
+    assert restarted(log, kept, cut, cut_off(log, cut, (A,))).kept() is not None
+
+
+def left_one_by_one(*brokers: int) -> tuple[Written, int]:
+    """A log in which these leave the ISR; and where it may be cut off, beyond that."""
+    log, isr = created(), [A, B, C]
+    for broker in brokers:
+        isr.remove(broker)
+        log.add(changed(isr=isr))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    return log, cut
+
+
+def test_what_was_kept_of_a_quorum_is_not_of_the_one_that_was_restored_from_its_backup() -> None:
+    """It comes to the same offset in an epoch of the same number, and all stands as it did: only later."""
+    before, cut = left_one_by_one(B, C)
+    kept = before.image().kept()
+    restored, _ = left_one_by_one(C, B)
+    later = Written(now=before.now + HOUR)
+    for batch in batches.read(restored.data):
+        values = [value for _, value in batch.values] or [b""]
+        later.add(*values, control=batch.control)
+
+    again = restarted(later, kept, cut, cut_off(later, cut, (A,)))
+
+    assert again.history(ORDERS, 0) is None
+    assert restarted(before, kept, cut, cut_off(before, cut, (A,))).history(ORDERS, 0) == before.history()
+
+
+def test_what_was_kept_has_to_tell_each_step_as_the_log_does_from_where_that_begins() -> None:
+    before, _ = left_one_by_one(B, C)
+    kept = before.image().kept()
+    other, _ = left_one_by_one(C, B)
+    cut = other.end - 3
+
+    again = restarted(other, kept, cut, cut_off(other, cut, (A, B, C)))
+
+    assert again.minima.of("orders") == [(cut - 1, 2)], "nothing of it was taken"
+
+
+def test_a_minimum_that_was_taken_away_is_in_no_snapshot_and_fits_all_the_same() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]))
+    log.add(minimum_of("orders", None))
+    cut = log.end
+    log.add(changed(isr=[A]))
+    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), (2, 3, 4), strict=True)]
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+
+    again = restarted(log, log.image().kept(), cut, snapshot(topic, *brokers, whole((A, B, C), isr=(A, B))))
+
     assert again.history(ORDERS, 0) == log.history()
-    assert again.kept() == kept
+
+
+def test_a_leader_of_transactions_that_was_killed_is_remembered_after_its_replica_was_moved_away() -> None:
+    """What it lost is missing in what others fetched from it, though it holds no replica any more."""
+    transactions, d = UUID(int=5), 4
+    log = created(replicas=(A, C))
+    log.add(registered(d, log.end))
+    log.add(
+        record("Topic", 0, Values(name="__transaction_state", topic_id=transactions)),
+        whole((B, C, A), topic_id=transactions),
+    )
+    log.add(changed(isr=[B, C], topic_id=transactions))
+    log.add(changed(isr=[A]))
+    second = log.add(registered(B, log.end))
+    log.add(changed(leader=C, topic_id=transactions))
+    log.add(changed(replicas=[B, C, A, d], isr=[B, C, d], topic_id=transactions))
+    log.add(changed(replicas=[d, C, A], isr=[C, d], topic_id=transactions))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    state = snapshot(
+        record("Topic", 0, Values(name="orders", topic_id=ORDERS)),
+        record("Topic", 0, Values(name="__transaction_state", topic_id=transactions)),
+        minimum_of("orders", "2"),
+        *(registered(broker, epoch) for broker, epoch in ((A, 2), (B, second), (C, 4), (d, 8))),
+        whole((A, C), isr=(A,)),
+        whole((d, C, A), isr=(C, d), leader=C, leader_epoch=1, topic_id=transactions),
+    )
+
+    again = restarted(log, log.image().kept(), cut, state)
+
+    assert again.history(ORDERS, 0) == log.history()
+    assert (found := again.history(ORDERS, 0)) is not None
+    assert found.transaction_log is LossClass.UNKNOWN
 
 
 def test_what_was_kept_before_the_log_was_cut_off_has_a_gap_behind_it_and_is_left_out() -> None:
@@ -139,18 +228,22 @@ def test_what_was_kept_before_the_log_was_cut_off_has_a_gap_behind_it_and_is_lef
     assert again.awaited is None
 
 
-def kept_history() -> tuple[Written, KeptHistory]:
+def kept_history() -> tuple[Written, KeptHistory, int]:
+    """And where its log may be cut off."""
     log = created()
     log.add(changed(isr=[A]))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
     kept = log.image().kept()
     assert kept is not None
-    return log, kept
+    return log, kept, cut
 
 
 @pytest.mark.parametrize(
     "forged",
     [
         lambda kept, one: replace(kept, epoch=2),
+        lambda kept, one: replace(kept, time=kept.time - 1),
         lambda kept, one: replace(kept, upto=kept.upto - 1),
         lambda kept, one: replace(kept, partitions=(replace(one, topic_id=UUID(int=78)),)),
         lambda kept, one: replace(kept, partitions=(replace(one, index=1),)),
@@ -162,13 +255,22 @@ def kept_history() -> tuple[Written, KeptHistory]:
             registrations=tuple(replace(each, incarnation=UUID(int=9)) for each in kept.registrations),
         ),
     ],
-    ids=["quorum's epoch", "place", "topic", "partition", "state", "minimum", "processes left out", "other processes"],
+    ids=[
+        "quorum's epoch",
+        "time",
+        "place",
+        "topic",
+        "partition",
+        "state",
+        "minimum",
+        "processes left out",
+        "other processes",
+    ],
 )
 def test_nothing_is_taken_of_what_does_not_fit_the_log(
     forged: Callable[[KeptHistory, KeptPartition], KeptHistory], caplog: pytest.LogCaptureFixture
 ) -> None:
-    log, kept = kept_history()
-    cut = kept.upto
+    log, kept, cut = kept_history()
 
     again = restarted(log, forged(kept, kept.partitions[0]), cut, cut_off(log, cut, (A,)))
 
@@ -177,10 +279,10 @@ def test_nothing_is_taken_of_what_does_not_fit_the_log(
 
 
 def test_nothing_is_kept_of_a_log_that_is_in_doubt_or_not_read_to_where_the_last_one_ended() -> None:
-    _, kept = kept_history()
+    _, kept, _ = kept_history()
     assert Image().kept() is None
-    assert Image(awaited=kept, upto=1).kept() is None
-    assert Image(upto=1, doubt="a gap").kept() is None
+    assert Image(awaited=kept, upto=1, at=1).kept() is None
+    assert Image(upto=1, at=1, doubt="a gap").kept() is None
 
 
 def stormy(seed: int) -> SimulatedKafka:
@@ -215,7 +317,7 @@ def test_wherever_it_was_kept_and_the_log_cut_off_histories_are_the_same_or_begi
         told.apply(batch)
     longest = histories(kafka, told)
     for _ in range(8):
-        cut, kept_at = sorted(chance.choices([batch.last + 1 for batch in every[5:]], k=2))
+        cut, kept_at = sorted(chance.sample([batch.last + 1 for batch in every[5:]], k=2))
         before = Image()
         for batch in every:
             if batch.last < kept_at:

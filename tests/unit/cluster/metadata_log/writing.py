@@ -123,13 +123,18 @@ def minimum_of(name: str, value: str | None, *, kind: int = 2) -> bytes:
 
 
 def whole(
-    replicas: Sequence[int], *, isr: Sequence[int] | None = None, leader: int | None = None, topic_id: UUID = ORDERS
+    replicas: Sequence[int],
+    *,
+    isr: Sequence[int] | None = None,
+    leader: int | None = None,
+    leader_epoch: int = 0,
+    topic_id: UUID = ORDERS,
 ) -> bytes:
     """`orders-0`, as it is created or stands in a snapshot."""
     return record("Partition", 2, Values(
         partition_id=0, topic_id=topic_id, replicas=list(replicas), isr=list(isr or replicas), removing_replicas=[],
-        adding_replicas=[], leader=replicas[0] if leader is None else leader, leader_epoch=0, partition_epoch=0,
-        directories=[DISKS.get(id, UUID(int=0)) for id in replicas], leader_recovery_state=0,
+        adding_replicas=[], leader=replicas[0] if leader is None else leader, leader_epoch=leader_epoch,
+        partition_epoch=0, directories=[DISKS.get(id, UUID(int=0)) for id in replicas], leader_recovery_state=0,
         eligible_leader_replicas=None, last_known_elr=None,
     ))  # fmt: skip
 

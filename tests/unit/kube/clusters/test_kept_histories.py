@@ -35,6 +35,7 @@ def kept(upto: int = 5000, partitions: int = 2) -> KeptHistory:
     return KeptHistory(
         upto,
         7,
+        1_000_000,
         tuple(KeptPartition(UUID(int=chance.getrandbits(128)), n, (step,), (44,)) for n in range(partitions)),
         (KeptTopic("orders", 9, ((10, 2),)),),
         (KeptRegistration(2, 44, UUID(int=5), (UUID(int=6),)),),
