@@ -31,7 +31,7 @@ class Named:
 KNOWN: tuple[Named, ...] = (
     Named(
         "an-order-in-a-topic-made-anew",
-        "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
+        "A topic is deleted and created again between the last look and the designation. The temporary order lands in"
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind", "plans_know_the_owners_order"),
         r"meant for a topic of that name that was deleted meanwhile",
@@ -39,7 +39,7 @@ KNOWN: tuple[Named, ...] = (
     ),
     Named(
         "a-late-order-in-a-reassignment",
-        "Somebody begins to move a partition to other brokers while its designation is held up on the way: the order"
+        "Somebody begins to move a partition to other brokers while its designation is held up on the way. The order"
         " replaces that reassignment when it comes, Kafka goes on with a mixture of both, and the engine takes it for"
         " somebody else's order.",
         ("restored_is_restored",),
