@@ -147,8 +147,8 @@ def test_a_wave_whose_end_was_not_exported_is_found(tmp_path: Path, run: tuple[P
 def test_a_plan_of_several_records_needs_them_all(
     tmp_path: Path, run: tuple[Plan, PartitionOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_recovery.kube.journal.contents.LARGEST_PART", 500)
-    monkeypatch.setattr("kafka_recovery.kube.journal.contents._is_crowded", lambda *_: False)
+    monkeypatch.setattr("kafka_recovery.kube.journal.packed.LARGEST_PIECE", 500)
+    monkeypatch.setattr("kafka_recovery.kube.journal.contents.is_crowded", lambda *_: False)
     listed, file = exported(*run), tmp_path / "records"
     file.write_text(json.dumps(listed))
     assert found(file) == set()
