@@ -8,9 +8,10 @@ deadline, like any other.
 
 Only a host of which nothing at all comes back is not waited for so long, where the network is seen to work: the newest
 metadata have its broker fenced, and every broker that they count as alive has answered. Then a connection of its own is
-asked for. The kernel of a host that is up takes it in one round trip, also for a process that stands still; a first
-packet that is lost is sent once more after a second. Who gives no sign by then is silent for this look, exactly as one
-is that lets the deadline pass: unknown, never empty. The question to it stays open, and the next look hears its answer.
+asked for. The kernel of a host that is up takes it in one round trip, also for a process that stands still while its
+accept queue has room (`socket.listen.backlog.size`); a first packet that is lost is sent once more after a second. Who
+gives no sign by then is silent for this look, exactly as one is that lets the deadline pass: unknown, never empty. The
+question to it stays open, and the next look hears its answer.
 """
 
 from __future__ import annotations

@@ -168,6 +168,21 @@ def test_what_was_kept_has_to_tell_each_step_as_the_log_does_from_where_that_beg
     assert again.minima.of("orders") == [(cut - 1, 2)], "nothing of it was taken"
 
 
+def test_steps_that_were_kept_count_among_those_that_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, cut = left_one_by_one(B, C)
+    kept = log.image().kept()
+    monkeypatch.setattr("kafka_recovery.cluster.metadata_log.image.MOST_STEPS_IN_ALL", 3)
+    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+
+    log.add(changed(leader=NO_LEADER))
+    for batch in batches.read(log.data):
+        if batch.first >= again.upto:
+            again.apply(batch)
+
+    assert again.doubt is not None
+    assert "more than 3 ISR changes" in again.doubt
+
+
 def test_a_minimum_that_was_taken_away_is_in_no_snapshot_and_fits_all_the_same() -> None:
     log = created()
     log.add(changed(isr=[A, B]))
