@@ -13,8 +13,10 @@ from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     GROUP,
+    HISTORIES,
     POLICIES,
     RANKINGS,
+    RECORDS,
     RECOVERIES,
     Kind,
     read_approval,
@@ -261,12 +263,15 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
 
 
 def test_kubectl_explains_every_kind(kubectl: Kubectl) -> None:
-    assert kubectl("api-resources", "--categories=kafka-recovery", "-o", "name").count(GROUP) == len(READERS) + 1
+    kinds = {*READERS, RECORDS, HISTORIES}
+    named = kubectl("api-resources", "--categories=kafka-recovery", "-o", "name").split()
+    assert named == sorted(f"{kind.plural}.{GROUP}" for kind in kinds)
     assert "The broker that is to lead." in kubectl("explain", "prec.spec.scope.partitions.designatedLeader")
     assert "ManualApprove always a person" in " ".join(kubectl("explain", "rpol.spec.rules.approval").split())
     assert "A Kafka cluster that is watched" in kubectl("explain", "wkc")
     assert "status.plan.digest" in kubectl("explain", "rappr.spec.planDigest")
     assert "original assignment orders" in kubectl("explain", "rrec")
+    assert "out of sync" in kubectl("explain", "chist")
 
 
 @KINDS

@@ -43,7 +43,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
     Decisive.RANKING_UNREADABLE: {"kube/recoveries/ranked_leaders.py": 1},
     Decisive.OBSERVE_ONLY: {"kube/recoveries/supervision.py": 1, "recovery/supervision.py": 1},
     Decisive.RECOVERY_REPLACED: {"kube/recoveries/approvals.py": 1},
-    Decisive.ADMISSION_POLICY_MISSING: {"kube/resources/admission.py": 3},
+    Decisive.ADMISSION_POLICY_MISSING: {"kube/resources/admission.py": 4},
     Decisive.PLAN_OUTDATED: {
         "cluster/assignment_order.py": 1,
         "cluster/designated.py": 1,

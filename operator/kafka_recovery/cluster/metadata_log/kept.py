@@ -51,6 +51,10 @@ class KeptTopic:
     minima: tuple[tuple[int, int], ...]
 
 
+FORMAT = 1
+"""Of what is kept. It grows when a defect of the fold is mended: what was kept with it is not recalled."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
     """All histories that a snapshot would lack, as of one place in the log.
@@ -58,7 +62,8 @@ class KeptHistory:
     `upto`: the first offset that is not in it; `epoch`: of the quorum, and `time`: the controller's clock
     (milliseconds), both at the record before. A quorum restored from a backup may come to the same offset in an epoch
     of the same number, and never at the same time. Registrations are those of the brokers that held replicas in these
-    histories, oldest first, from the process on that ran when the oldest of these histories began.
+    histories, oldest first, from the process on that ran when the oldest of these histories began. Raises ValueError
+    for another format.
     """
 
     upto: int
@@ -67,6 +72,11 @@ class KeptHistory:
     partitions: tuple[KeptPartition, ...]
     topics: tuple[KeptTopic, ...]
     registrations: tuple[KeptRegistration, ...]
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"this release keeps histories in format {FORMAT} (got {self.format})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,11 +92,7 @@ class MetadataLog:
 
     def recall(self, kept: KeptHistory) -> None:
         """What an earlier reading of this cluster's log kept; it counts from its own place in the log on."""
-        self._kept = kept
-        if self._image.upto < kept.upto:
-            self._image.awaited = kept
-        else:
-            self._begins_anew = True
+        self._kept, self._begins_anew = kept, True
 
     def kept(self) -> KeptHistory | None:
         """What a later reading would lack where Kafka has cut the log off; None: it is not known now.

@@ -276,7 +276,7 @@ class Clusters:
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
-        kept = KeptHistories(self.api, spec.meta, spec.cluster_id, self._admission.of_journal)
+        kept = KeptHistories(self.api, spec.meta, spec.cluster_id, self._admission.of_histories)
         history = follower(spec, kafka, kept, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)

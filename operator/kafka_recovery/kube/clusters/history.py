@@ -130,7 +130,7 @@ class HistoryFollower:
         """Returns why it was not kept, if so."""
         kept = self.kafka.history_to_keep()
         if kept is None:
-            return None
+            return "the metadata log does not reach as far as what was kept of it"
         try:
             return await self.store.save(kept)
         except ApiError as error:

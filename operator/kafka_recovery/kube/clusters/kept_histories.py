@@ -36,7 +36,7 @@ MOST = 32 << 20
 """Bytes of JSON: the histories of some 80,000 partitions that are out of sync."""
 
 Trusted = Callable[[datetime], Awaitable[Reason | None]]
-"""Why what was written then may be anybody's word, if so; see `Admission.of_journal`."""
+"""Why what was written then may be anybody's word, if so; see `Admission.of_histories`."""
 
 
 class KeptHistories:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
-from kafka_recovery.kube.resources.kinds import GROUP, Meta
+from kafka_recovery.kube.resources.kinds import GROUP, HISTORIES, Meta
 
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 RECORDS_POLICY = f"recovery-records.{GROUP}"
@@ -47,6 +47,17 @@ class Admission:
         if oldest > since + _IN_FORCE_AFTER:
             return None
         return Reason("PredatesAdmissionPolicy", f"it was written before {RECORDS_POLICY} was in force as it is now")
+
+    async def of_histories(self, oldest: datetime) -> Reason | None:
+        """Why a ClusterHistory that was written then can't be trusted, if it can't: the policy may be an older one."""
+        if (why := await self.of_journal(oldest)) is not None:
+            return why
+        policy = await self._api.get(f"{_API}/validatingadmissionpolicies/{RECORDS_POLICY}")
+        rules = policy["spec"].get("matchConstraints", {}).get("resourceRules", ())
+        if any(HISTORIES.plural in rule.get("resources", ()) for rule in rules):
+            return None
+        said = f"{RECORDS_POLICY} does not ask who writes {HISTORIES.plural}; kubectl apply -f manifests/admission/"
+        return Reason("AdmissionPolicyMissing", said)
 
     async def of_attestations(self, made: datetime) -> Reason | None:
         """Why nobody can trust in whose name a PartitionRecovery that was made then attests something, if so.

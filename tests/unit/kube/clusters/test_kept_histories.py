@@ -15,6 +15,7 @@ from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition,
 from kafka_recovery.domain.history import HistoryStep
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import canonical
 from kafka_recovery.kube.clusters import kept_histories
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
@@ -182,10 +183,13 @@ async def test_one_that_is_not_as_it_was_written_is_not_used(
     assert told in caplog.text
 
 
-async def test_one_in_the_format_of_another_release_is_not_used(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_histories, "canonical", lambda kept: b'{"upto":5000,"newField":1}')
+async def test_one_in_the_format_of_another_release_is_not_used(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kept_histories, "canonical", lambda kept: canonical(kept).replace(b'"format":1', b'"format":2'))
     await house.store().save(kept())
     assert await house.store().load() is None
+    assert "this release keeps histories in format 1 (got 2)" in caplog.text
 
 
 async def test_a_damaged_one_leaves_the_older_one_that_is_whole(house: House) -> None:
@@ -293,8 +297,9 @@ async def test_an_operator_without_the_right_or_the_definition_goes_on_without(r
 
 async def test_what_is_not_known_is_not_kept() -> None:
     kafka, store = Kafka(has=None), Store()
-    await followed(kafka, store, lambda: kafka.times > 3)
+    follower = await followed(kafka, store, lambda: kafka.times > 3)
     assert store.saved == []
+    assert follower.unkept == "the metadata log does not reach as far as what was kept of it"
 
     kafka = Kafka(has=kept(), problem=Reason("MetadataLogUnavailable", "nobody tells it"))
     await followed(kafka, store, lambda: kafka.times > 3)

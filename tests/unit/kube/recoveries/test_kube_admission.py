@@ -158,6 +158,22 @@ async def test_a_journal_is_trusted_if_all_of_it_was_written_under_its_policy(ol
     assert (found and found.code) == why
 
 
+@pytest.mark.parametrize(
+    ("kinds", "trusted"), [(["recoveryrecords", "clusterhistories"], True), (["recoveryrecords"], False)]
+)
+async def test_a_history_is_trusted_if_the_policy_asks_who_writes_one(kinds: list[str], trusted: bool) -> None:
+    """An older release's policy, which nobody has applied anew, asks only about records."""
+    api = OurObjects()
+    policy_in_force(api, RECORDS_POLICY, INSTALLED)
+    policy = api.objects[f"/apis/admissionregistration.k8s.io/v1/{POLICY}/{RECORDS_POLICY}"]
+    policy["spec"]["matchConstraints"] = {"resourceRules": [{"resources": ["watchedclusters"]}, {"resources": kinds}]}
+
+    found = await Admission(cast(Any, api)).of_histories(datetime.fromisoformat("2026-11-21T12:01:00Z"))
+
+    assert (found is None) is trusted
+    assert trusted or (found and "does not ask who writes clusterhistories" in found.message)
+
+
 async def test_the_policy_of_approvals_is_none_of_journals(api: OurObjects) -> None:
     found = await Admission(cast(Any, api)).of_journal(datetime.fromisoformat("2026-11-21T12:01:00Z"))
 
