@@ -31,6 +31,7 @@ from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     GROUP,
+    HISTORIES,
     POLICIES,
     RANKINGS,
     RECORDS,
@@ -290,7 +291,7 @@ def test_short_names_are_those_that_are_written_down() -> None:
 
 
 def test_there_is_one_file_for_each_kind() -> None:
-    assert {file.stem for file in CRDS.glob("*.yaml")} == {kind.plural for kind in (*READERS, RECORDS)}
+    assert {file.stem for file in CRDS.glob("*.yaml")} == {kind.plural for kind in (*READERS, RECORDS, HISTORIES)}
 
 
 def test_bounds_that_two_files_know_are_the_same() -> None:
