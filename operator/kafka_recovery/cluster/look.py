@@ -237,6 +237,7 @@ def shared_addresses(cluster: ClusterEntry) -> Mapping[Address, Sequence[BrokerI
 
 
 def number(offset: MetadataOffset | None) -> int:
+    """To be compared: an offset that is not known is older than any."""
     return -1 if offset is None else offset
 
 

@@ -33,6 +33,7 @@ from unit.cluster.metadata_log.writing import (
     Written,
     changed,
     created,
+    cut_off,
     minimum_of,
     registered,
     snapshot,
@@ -40,13 +41,6 @@ from unit.cluster.metadata_log.writing import (
 )
 
 ALL = 1 << 30
-
-
-def cut_off(log: Written, at: int, isr: tuple[int, ...], *epochs: int) -> bytes:
-    """The snapshot that Kafka makes there: `orders-0` as it stands, and each broker's newest registration."""
-    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), epochs or (2, 3, 4), strict=True)]
-    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
-    return snapshot(topic, minimum_of("orders", "2"), *brokers, whole((A, B, C), isr=isr))
 
 
 def restarted(log: Written, kept: KeptHistory | None, at: int, state: bytes) -> Image:
@@ -68,10 +62,10 @@ def test_who_left_before_the_log_was_cut_off_is_told_by_what_was_kept() -> None:
     kept = log.image().kept()
     log.add(changed(leader=NO_LEADER))
 
-    again = restarted(log, kept, cut, cut_off(log, cut, (A, B)))
+    again = restarted(log, kept, cut, cut_off((A, B)))
 
     assert again.history(ORDERS, 0) == log.history()
-    assert restarted(log, None, cut, cut_off(log, cut, (A, B))).history(ORDERS, 0) is None
+    assert restarted(log, None, cut, cut_off((A, B))).history(ORDERS, 0) is None
 
 
 def test_what_is_in_sync_is_not_kept() -> None:
@@ -107,7 +101,7 @@ def test_a_process_that_ended_before_the_log_was_cut_off_is_not_forgotten() -> N
     log.add(changed(leader=NO_LEADER))
     kept = log.image().kept()
 
-    again = restarted(log, kept, cut, cut_off(log, cut, (A,), 2, second, 4))
+    again = restarted(log, kept, cut, cut_off((A,), 2, second, 4))
 
     history = again.history(ORDERS, 0)
     assert history == log.history()
@@ -122,12 +116,12 @@ def test_a_snapshot_that_ends_just_where_it_was_kept_tells_no_time_so_nothing_is
     kept = log.image().kept()
     cut = log.end
 
-    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+    again = restarted(log, kept, cut, cut_off((A,)))
 
     assert again.history(ORDERS, 0) is None
     assert again.kept() is None, "it could not be recognized"
     log.add(record("NoOp", 0, Values()))
-    assert restarted(log, kept, cut, cut_off(log, cut, (A,))).kept() is not None
+    assert restarted(log, kept, cut, cut_off((A,))).kept() is not None
 
 
 def left_one_by_one(*brokers: int) -> tuple[Written, int]:
@@ -151,10 +145,10 @@ def test_what_was_kept_of_a_quorum_is_not_of_the_one_that_was_restored_from_its_
         values = [value for _, value in batch.values] or [b""]
         later.add(*values, control=batch.control)
 
-    again = restarted(later, kept, cut, cut_off(later, cut, (A,)))
+    again = restarted(later, kept, cut, cut_off((A,)))
 
     assert again.history(ORDERS, 0) is None
-    assert restarted(before, kept, cut, cut_off(before, cut, (A,))).history(ORDERS, 0) == before.history()
+    assert restarted(before, kept, cut, cut_off((A,))).history(ORDERS, 0) == before.history()
 
 
 def test_what_was_kept_has_to_tell_each_step_as_the_log_does_from_where_that_begins() -> None:
@@ -163,7 +157,7 @@ def test_what_was_kept_has_to_tell_each_step_as_the_log_does_from_where_that_beg
     other, _ = left_one_by_one(C, B)
     cut = other.end - 3
 
-    again = restarted(other, kept, cut, cut_off(other, cut, (A, B, C)))
+    again = restarted(other, kept, cut, cut_off((A, B, C)))
 
     assert again.minima.of("orders") == [(cut - 1, 2)], "nothing of it was taken"
 
@@ -172,7 +166,7 @@ def test_steps_that_were_kept_count_among_those_that_memory_has_room_for(monkeyp
     log, cut = left_one_by_one(B, C)
     kept = log.image().kept()
     monkeypatch.setattr("kafka_recovery.cluster.metadata_log.image.MOST_STEPS_IN_ALL", 3)
-    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+    again = restarted(log, kept, cut, cut_off((A,)))
 
     log.add(changed(leader=NO_LEADER))
     for batch in batches.read(log.data):
@@ -237,7 +231,7 @@ def test_what_was_kept_before_the_log_was_cut_off_has_a_gap_behind_it_and_is_lef
     log.add(record("NoOp", 0, Values()))
     cut = log.end
 
-    again = restarted(log, kept, cut, cut_off(log, cut, (A,)))
+    again = restarted(log, kept, cut, cut_off((A,)))
 
     assert again.history(ORDERS, 0) is None
     assert again.awaited is None
@@ -287,7 +281,7 @@ def test_nothing_is_taken_of_what_does_not_fit_the_log(
 ) -> None:
     log, kept, cut = kept_history()
 
-    again = restarted(log, forged(kept, kept.partitions[0]), cut, cut_off(log, cut, (A,)))
+    again = restarted(log, forged(kept, kept.partitions[0]), cut, cut_off((A,)))
 
     assert again.history(ORDERS, 0) is None
     assert f"that was kept up to offset {forged(kept, kept.partitions[0]).upto} is not of this" in caplog.text

@@ -32,6 +32,7 @@ from unit.cluster.metadata_log.writing import (
     batch,
     changed,
     created,
+    cut_off,
     minimum_of,
     registered,
     snapshot,
@@ -360,10 +361,7 @@ def cut_off_behind_the_isr() -> tuple[Controllers, KeptHistory]:
     kept = log.image().kept()
     assert kept is not None
     log.add(changed(leader=NO_LEADER))
-    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), (2, 3, 4), strict=True)]
-    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
-    state = snapshot(topic, minimum_of("orders", "2"), *brokers, whole((A, B, C), isr=(A,)))
-    return Controllers(log, start=cut, snapshots={(cut, 1): state}), kept
+    return Controllers(log, start=cut, snapshots={(cut, 1): cut_off((A,))}), kept
 
 
 async def test_what_an_earlier_process_kept_is_told_whether_it_comes_before_the_first_reading_or_after_it() -> None:

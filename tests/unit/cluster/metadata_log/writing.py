@@ -103,6 +103,13 @@ def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C)) -> 
     return log
 
 
+def cut_off(isr: Sequence[int], *epochs: int) -> bytes:
+    """The snapshot behind which Kafka cuts such a log off: `orders-0` with this ISR, and each broker's registration."""
+    brokers = [registered(broker, epoch) for broker, epoch in zip((A, B, C), epochs or (2, 3, 4), strict=True)]
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    return snapshot(topic, minimum_of("orders", "2"), *brokers, whole((A, B, C), isr=isr))
+
+
 def feature(*, elr: int) -> bytes:
     """The level of KIP-966's feature."""
     return record("FeatureLevel", 0, Values(name="eligible.leader.replicas.version", feature_level=elr))
