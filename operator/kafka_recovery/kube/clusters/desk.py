@@ -11,6 +11,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, Object
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
+from kafka_recovery.kube.machinery.status_changes import ATTEMPTS
 from kafka_recovery.kube.resources.kinds import API_VERSION, FROM_INCIDENT, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.resources.objects import Key
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.clusters import Clusters
 
 _LOG = logging.getLogger(__name__)
-
-ATTEMPTS = 10
-"""How often somebody else may have written an object between our reading and writing it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,10 @@ class HistoryFollower:
 
     async def _keep(self) -> str | None:
         """Returns why it was not kept, if so."""
-        kept = self.kafka.history_to_keep()
-        if kept is None:
-            return "the metadata log does not reach as far as what was kept of it"
         try:
+            kept = self.kafka.history_to_keep()
+            if kept is None:
+                return "the metadata log does not reach as far as what was kept of it"
             return await self.store.save(kept)
         except ApiError as error:
             return f"ClusterHistories can't be written: {error.message}"

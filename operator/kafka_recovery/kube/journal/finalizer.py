@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from kafka_recovery.kube.journal.broken_records import unwritable
 from kafka_recovery.kube.journal.facts import RecordsApi
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.status_changes import ATTEMPTS, OTHERS
 from kafka_recovery.kube.resources.kinds import FINALIZER, Kind
 from kafka_recovery.recovery.ports import JournalUnwritable
 
@@ -26,9 +26,6 @@ class OrderFinalizer:
     namespace: str
     name: str
     uid: str
-
-    ATTEMPTS: Final = 10
-    """How often somebody else may have written the object between our reading and writing it."""
 
     async def put_on(self) -> Object:
         """From now on the object can't be deleted before we are done. One that is being deleted takes no more."""
@@ -44,7 +41,7 @@ class OrderFinalizer:
     async def _change(self, wanted: Callable[[Sequence[str]], Sequence[str]]) -> Object | None:
         """The object with the finalizers wanted; None: it is gone, or another one has its name."""
         path = self.kind.path(self.namespace, self.name)
-        for _ in range(self.ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 seen = await self.api.get(path)
                 meta = seen["metadata"]
@@ -64,7 +61,7 @@ class OrderFinalizer:
                 continue
             except ApiError as error:
                 raise unwritable(self._name, error) from error
-        raise JournalUnwritable(f"{self._name} can't be written: others write it all the time ({self.ATTEMPTS} tries)")
+        raise JournalUnwritable(f"{self._name} can't be written: {OTHERS}")
 
     @property
     def _name(self) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Final, Protocol
 
 from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
 
-ATTEMPTS: Final = 10
-"""How often somebody else may have written the object between our reading and writing it."""
+ATTEMPTS: Final = 50
+"""How often somebody else may have written an object between our reading and writing it: a controller that writes
+without a pause wins most races on a busy machine, and ten in a row now and then."""
 OTHERS = f"others write it all the time ({ATTEMPTS} tries)"
 
 

@@ -16,6 +16,7 @@ from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
+from unit.kube.clusters.keeping import NothingToKeep
 from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
 from unit.kube.our_objects import PROD
 from unit.recovery.brokers import CLUSTER
@@ -255,7 +256,7 @@ async def test_one_that_cannot_be_understood_is_in_nobody_s_way(watched: Watched
     assert (watched.acting(), watched.ready(PROD)[0]) == ([COPY], "InvalidSpec")
 
 
-class ReadingKafka(SilentKafka):
+class ReadingKafka(NothingToKeep, SilentKafka):
     """Its metadata log can't be read, and then it can."""
 
     problem: Reason | None = Reason("MetadataLogUnavailable", "no controller told the metadata log")

@@ -306,7 +306,18 @@ async def test_what_is_not_known_is_not_kept() -> None:
     assert store.saved == []
 
 
-async def test_a_defect_in_keeping_ends_nothing_and_is_told() -> None:
-    kafka, store = Kafka(has=kept()), Store(saves=[RuntimeError("a defect")])
+@dataclass
+class Broken(Kafka):
+    """A defect of ours keeps it from telling what is to be kept."""
+
+    def history_to_keep(self) -> KeptHistory | None:
+        raise RuntimeError("a defect")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "store"), [(Kafka(has=kept()), Store(saves=[RuntimeError("a defect")])), (Broken(), Store())]
+)
+async def test_a_defect_in_keeping_ends_nothing_and_is_told(kafka: Kafka, store: Store) -> None:
     follower = await followed(kafka, store, lambda: kafka.times > 3)
     assert follower.unkept == "the operator failed at keeping it; see its own log"
+    assert follower.problem is None
