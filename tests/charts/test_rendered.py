@@ -13,6 +13,7 @@ from typer.main import get_command
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, ROOT
 from kafka_recovery.kube.__main__ import app
 from kafka_recovery.kube.fleet_main import app as fleet_app
+from kafka_recovery.kube.webhook.endpoint import Endpoint
 from testbed.helm.helm import Helm, HelmFailed, Object
 
 pytestmark = pytest.mark.apiserver
@@ -446,7 +447,8 @@ def test_what_is_said_of_its_pod_stands_in_its_pod(charts: Helm) -> None:
     assert {name: template["spec"][name] for name in OF_ITS_POD} == OF_ITS_POD
     assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}]
     assert EVERYTHING["extraVolumes"][0] in template["spec"]["volumes"]
-    assert [each["name"] for each in container["env"]] == ["POD_NAMESPACE", "LOGNAME", "AWS_REGION"]
+    own = ["POD_NAMESPACE", "POD_NAME", "POD_UID", "POD_IP"]
+    assert [each["name"] for each in container["env"]] == [*own, "LOGNAME", "AWS_REGION"]
     assert container["envFrom"] == OF_ITS_CONTAINER["extraEnvFrom"]
     assert OF_ITS_CONTAINER["extraVolumeMounts"][0] in container["volumeMounts"]
     assert container["resources"]["limits"] == {"memory": "2Gi"}
@@ -480,7 +482,8 @@ def test_a_second_release_in_a_namespace_shares_no_name_with_the_first(charts: H
         only(second, "Deployment", "second")["spec"]["template"]["spec"]["containers"][0]["args"]
     )
     home = rules(second, "Role", "second-home")
-    assert {name for rule in home for name in rule.get("resourceNames", ())} == {"second"}
+    named = {name for rule in home for name in rule.get("resourceNames", ())}
+    assert named == {"second", "second-alerts-ipv4", "second-alerts-ipv6"}
     bound = [each["subjects"] for each in second if each["kind"].endswith("RoleBinding")]
     assert {subject["name"] for subjects in bound for subject in subjects} == {"second"}
     assert only(second, "Deployment", "second")["spec"]["template"]["spec"]["serviceAccountName"] == "second"
@@ -546,9 +549,43 @@ def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
         ("tls.key", "alerts-tls"),
         ("ca.crt", "alerts-clients"),
     }
-    (port,) = only(objects, "Service", f"{NAME}-webhook")["spec"]["ports"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert f"--webhook-port={ports[port['targetPort']]}" in container["args"]
+    assert f"--webhook-port={ports['alerts']}" in container["args"]
+
+
+@pytest.mark.parametrize("name", [NAME, "second"])
+def test_the_service_for_alerts_leads_where_the_holder_of_the_lease_writes_it(charts: Helm, name: str) -> None:
+    """A selector would send every second alert to who stands by; this Service's only slices are the holder's."""
+    objects = charts.rendered(OPERATOR, **(EVERYTHING | {"fullnameOverride": name}))
+
+    service = only(objects, "Service", f"{name}-alerts")
+    container = container_of(only(objects, "Deployment", name))
+    given = {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"] if "valueFrom" in each
+    }
+    environment = {"POD_NAME": "operator-1", "POD_UID": "uid-1"}
+    ours = [Endpoint.of(f"{name}-alerts", HOME, environment | {"POD_IP": ip}) for ip in ("10.0.0.1", "fd00::1")]
+
+    assert "selector" not in service["spec"]
+    assert f"--webhook-service={service['metadata']['name']}" in container["args"]
+    assert given.items() >= {
+        ("POD_NAME", "metadata.name"),
+        ("POD_UID", "metadata.uid"),
+        ("POD_IP", "status.podIP"),
+    }
+    slices = [each.slice(9095) for each in ours]
+    assert [port["name"] for each in slices for port in each["ports"]] == [service["spec"]["ports"][0]["name"]] * 2
+    (right,) = [each for each in rules(objects, "Role", f"{name}-home") if "discovery.k8s.io" in each["apiGroups"]]
+    assert right["resourceNames"] == [each["metadata"]["name"] for each in slices]
+
+
+def test_who_hears_no_alerts_may_lead_no_service_anywhere(charts: Helm) -> None:
+    (by_hand,) = rules(manifest("rbac/optional/alerts.yaml"), "Role", f"{NAME}-alerts")
+
+    assert by_hand not in rules(charts.rendered(OPERATOR), "Role", f"{NAME}-home")
+    assert by_hand in rules(charts.rendered(OPERATOR, **EVERYTHING), "Role", f"{NAME}-home")
+    fleets = only(charts.rendered(OPERATOR, **EVERYTHING), "Deployment", FLEET_NAME)
+    assert "POD_IP" not in str(container_of(fleets)["env"])
 
 
 def test_rules_and_dashboard_are_those_of_the_plain_files(charts: Helm) -> None:

@@ -65,6 +65,15 @@ spec:
         env:
         - name: POD_NAMESPACE
           valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+        {{- if .webhook }}
+        # Where the Service for alerts leads.
+        - name: POD_NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        - name: POD_UID
+          valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+        - name: POD_IP
+          valueFrom: {fieldRef: {fieldPath: status.podIP}}
+        {{- end }}
         # Libraries ask who they are; a user that the platform chooses has no entry in the image's passwd.
         - {name: LOGNAME, value: kafka-recovery}
         {{- with .own.extraEnv }}
@@ -150,6 +159,7 @@ spec:
 {{- with .Values.alertmanager }}
 {{- if .enabled }}
 - --webhook-port=9095
+- --webhook-service={{ include "kafka-recovery.name" $ }}-alerts
 {{- if .tokenSecret.name }}
 - --webhook-token-file=/etc/kafka-recovery/token/{{ .tokenSecret.key }}
 {{- end }}

@@ -94,7 +94,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- toYaml $rules -}}
 {{- end -}}
 
-{{/* What it may do at home: hold the Lease, and read whether everything is suspended. */}}
+{{/* What it may do at home: hold the Lease, read whether everything is suspended, and have alerts come to it. */}}
 {{- define "kafka-recovery.home" -}}
 {{- $rules := list -}}
 {{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
@@ -104,6 +104,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $_ := set . "resourceNames" (list (include "kafka-recovery.name" $)) -}}
 {{- end -}}
 {{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.alertmanager.enabled -}}
+{{- $alerts := dict "root" . "file" "rbac/optional/alerts.yaml" "name" "kafka-recovery-operator-alerts" -}}
+{{- range (include "kafka-recovery.rules" $alerts | fromJson).rules -}}
+{{- $names := list -}}
+{{- range .resourceNames -}}
+{{- $names = append $names (. | replace "kafka-recovery-operator" (include "kafka-recovery.name" $)) -}}
+{{- end -}}
+{{- $rules = append $rules (set . "resourceNames" $names) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $rules -}}

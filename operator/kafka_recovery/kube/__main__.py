@@ -5,6 +5,7 @@ What the operator is made of is imported once its options are known: nobody who 
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.snapshots import Export
     from kafka_recovery.kube.machinery.api import Fence
     from kafka_recovery.kube.operator import Operator
+    from kafka_recovery.kube.webhook.endpoint import Endpoint
     from kafka_recovery.kube.webhook.server import Webhook
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -90,6 +92,14 @@ def run(
     webhook_client_ca: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Let in only clients whose certificate is of this CA (mTLS).")
     ] = None,
+    webhook_service: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Have this Service, which has no selector, lead to the process that holds the Lease; "
+            "needs POD_NAME, POD_UID and POD_IP.",
+        ),
+    ] = "",
     metrics_port: starting.MetricsPort = 9090,
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
@@ -108,7 +118,14 @@ def run(
         probe=starting.duration("--probe", probe),
         rescan=starting.duration("--rescan", rescan),
         export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
-        webhook=_webhook(webhook_port, webhook_token_file, webhook_tls_cert, webhook_tls_key, webhook_client_ca),
+        webhook=_webhook(
+            webhook_port,
+            webhook_token_file,
+            webhook_tls_cert,
+            webhook_tls_key,
+            webhook_client_ca,
+            _endpoint(webhook_service, places.home) if webhook_service else None,
+        ),
     )
     metrics = Metrics()
     starting.serve(metrics, metrics_port)
@@ -144,15 +161,30 @@ def _export(place: str, every: str, keep: str) -> Export:
     return Export(archive, starting.duration("--evidence-every", every), kept)
 
 
+def _endpoint(service: str, home: str) -> Endpoint:
+    """Where a Service is to lead: here. Raises BadParameter."""
+    from kafka_recovery.kube.webhook.endpoint import Endpoint, NoEndpoint
+
+    try:
+        return Endpoint.of(service, home, os.environ)
+    except NoEndpoint as missing:
+        raise typer.BadParameter(str(missing), param_hint="--webhook-service") from None
+
+
 def _webhook(
-    port: int, token: Path | None, certificate: Path | None, key: Path | None, client_ca: Path | None
+    port: int,
+    token: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    client_ca: Path | None,
+    endpoint: Endpoint | None,
 ) -> Webhook | None:
     """Where alerts are heard. Raises BadParameter."""
     from kafka_recovery.kube.webhook.credentials import BadCredentials
     from kafka_recovery.kube.webhook.server import opened
 
     if not port:
-        if token or certificate or key or client_ca:
+        if token or certificate or key or client_ca or endpoint:
             raise typer.BadParameter("--webhook-… say how alerts are heard: name the port", param_hint="--webhook-port")
         return None
     if bool(certificate) != bool(key):
@@ -163,7 +195,7 @@ def _webhook(
         message = "nobody would be asked who they are: add --webhook-token-file or --webhook-client-ca, or both"
         raise typer.BadParameter(message, param_hint="--webhook-port")
     try:
-        return opened(port, token, certificate, key, client_ca)
+        return opened(port, token, certificate, key, client_ca, endpoint)
     except BadCredentials as bad:
         raise typer.BadParameter(str(bad), param_hint="--webhook-…") from None
     except OSError as error:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from kafka_recovery.kube.resources.kinds import (
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
+from kafka_recovery.kube.webhook.endpoint import lead_here
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from kafka_recovery.recovery.supervision import Authority
 from kafka_recovery.recovery.timing import Timing
@@ -183,7 +184,8 @@ class Operator:
         connections = self._settings.connections
         info = session.found_login(settings)
         self._session = session.opened(info, connections)
-        self._wire(Api(self._session, info.server, self._fence, at_once=connections, asked=self._metrics.asked))
+        api = Api(self._session, info.server, self._fence, at_once=connections, asked=self._metrics.asked)
+        self._wire(api)
         for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):  # each event handed on, each probe
             logging.getLogger(chatty).setLevel(logging.WARNING)
         settings.scanning.disabled = True  # a Role is enough; no watches of CRDs and namespaces
@@ -208,11 +210,16 @@ class Operator:
             ("house", self._house.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
-            *([("webhook", self._webhook.run())] if self._webhook else []),
+            *(self._listening(api, self._webhook) if self._webhook else []),
         ):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(_fatal)
             self._tasks.append(task)
+
+    def _listening(self, api: Api, webhook: WebhookServer) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        yield "webhook", webhook.run()
+        if webhook.endpoint:
+            yield "endpoint", lead_here(api, webhook.endpoint, webhook.port)
 
     async def _stop(self, **_: Any) -> None:
         if self._tasks:  # else the start failed, and there is nothing to stop

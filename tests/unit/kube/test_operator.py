@@ -114,6 +114,10 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
             "/nowhere/token can't be read: No such file or directory",
         ),
         (
+            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=t", "--webhook-service=alerts"],
+            "--webhook-service: needs the Pod's own POD_NAME, POD_UID, POD_IP in the environment",
+        ),
+        (
             ["--operator-namespace=a", "--liveness=nonsense", "--evidence=s3://bucket/evidence"],
             "--evidence: s3: what elects leaders speaks to no object store. Name a folder of a mounted volume, or have",
         ),

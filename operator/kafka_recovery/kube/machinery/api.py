@@ -57,6 +57,7 @@ CONNECTIONS = 16
 AFTERMATH = timedelta(seconds=30)
 """So long after an outage of the API server a 403 may only mean that it has not loaded its RBAC rules yet."""
 
+_APPLY = "application/apply-patch+yaml"
 _PATH = re.compile(r"(/[A-Za-z0-9._:-]+)+")
 _NO_ANSWER = 0
 _DISCOVERY = 3
@@ -192,8 +193,12 @@ class Api:
         guards = {name: meta[name] for name in ("name", "uid", "resourceVersion")}
         body = {"apiVersion": seen["apiVersion"], "kind": seen["kind"], "metadata": guards, "status": status}
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        content_type = "application/apply-patch+yaml"
-        return await self._call("PATCH", f"{path}/status", body, content_type, params=params, deadline=deadline)
+        return await self._call("PATCH", f"{path}/status", body, _APPLY, params=params, deadline=deadline)
+
+    async def apply(self, path: str, body: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
+        """Create the object at `path`, or make these fields of it what they are here, whoever wrote them last."""
+        params = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+        return await self._call("PATCH", path, body, _APPLY, params=params, deadline=deadline)
 
     async def patch(
         self, path: str, change: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, deadline: timedelta | None = None

@@ -21,6 +21,7 @@ from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
+from kafka_recovery.kube.webhook.endpoint import Endpoint
 from kafka_recovery.kube.webhook.limits import Bucket, Recent
 from kafka_recovery.kube.webhook.receiver import TOLD_EVERY, Receiver
 
@@ -46,14 +47,25 @@ _SILENT = logging.Logger("aiohttp.server of the webhook", logging.CRITICAL + 1)
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """What an operator listens with. One of `token` and a `client_ca` is there, or anybody could wake watchers."""
+    """What an operator listens with. One of `token` and a `client_ca` is there, or anybody could wake watchers.
+
+    `endpoint`: where a Service is to lead, if one is.
+    """
 
     listener: socket.socket
     token: TokenFile | None
     tls: TlsFiles | None
+    endpoint: Endpoint | None = None
 
 
-def opened(port: int, token: Path | None, certificate: Path | None, key: Path | None, ca: Path | None) -> Webhook:
+def opened(
+    port: int,
+    token: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    ca: Path | None,
+    endpoint: Endpoint | None = None,
+) -> Webhook:
     """Check all that can be checked before anything begins. Raises BadCredentials, OSError for the port."""
     tokens = TokenFile(token) if token else None
     tls = TlsFiles(certificate, key, ca) if certificate and key else None
@@ -61,7 +73,7 @@ def opened(port: int, token: Path | None, certificate: Path | None, key: Path | 
         tokens.check()
     if tls:
         tls.context()
-    return Webhook(bound(port), tokens, tls)
+    return Webhook(bound(port), tokens, tls, endpoint)
 
 
 class WebhookServer:
@@ -106,6 +118,11 @@ class WebhookServer:
     def port(self) -> int:
         """Where it listens."""
         return int(self._webhook.listener.getsockname()[1])
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The Pod that a Service is to lead to, if one is."""
+        return self._webhook.endpoint
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -257,6 +257,15 @@ class TestWriting:
         assert server.asked[0].params["fieldValidation"] == "Strict"
         assert server.asked[0].content_type == "application/json"
 
+    async def test_what_is_applied_is_created_or_becomes_ours(self) -> None:
+        """Only as an apply a creation has a name that RBAC can compare."""
+        async with staged(object_({"kind": "EndpointSlice"}, 201)) as (api, server):
+            await api.apply(PATH, {"kind": "EndpointSlice"})
+
+        (asked,) = server.asked
+        assert (asked.method, asked.path, asked.content_type) == ("PATCH", PATH, "application/apply-patch+yaml")
+        assert asked.params == {"fieldManager": "kafka-recovery-operator", "force": "true", "fieldValidation": "Strict"}
+
     async def test_what_is_deleted_is_the_one_that_was_meant(self) -> None:
         async with staged(object_({"kind": "Status"})) as (api, server):
             await api.delete(PATH, uid="u-1")
@@ -283,6 +292,7 @@ class TestFence:
             lambda api: api.create(COLLECTION, {}),
             lambda api: api.patch(PATH, {}),
             lambda api: api.apply_status(PATH, status_of("orders-1"), {"finished": True}),
+            lambda api: api.apply(PATH, {}),
             lambda api: api.delete(PATH),
         ],
     )
