@@ -532,25 +532,82 @@ def test_definitions_stay_unless_somebody_says_otherwise(charts: Helm, keep: boo
 # What others look at
 
 
+def read_from_secrets(deployment: Object, option: str) -> set[tuple[str, str]]:
+    """Files that options of this beginning name, and the Secrets that they are mounted from."""
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    folders = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    secrets = {each["name"]: each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+    return {
+        (Path(file).name, secrets[folders[str(Path(file).parent)]])
+        for name, _, file in (each.partition("=") for each in container["args"])
+        if name.startswith(option) and file.startswith("/")
+    }
+
+
 def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
     objects = charts.rendered(OPERATOR, **EVERYTHING)
 
-    (container,) = pod(objects)["containers"]
-    folders = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    secrets = {each["name"]: each["secret"]["secretName"] for each in pod(objects)["volumes"] if "secret" in each}
-    read = {
-        (Path(file).name, secrets[folders[str(Path(file).parent)]])
-        for name, _, file in (each.partition("=") for each in container["args"])
-        if name.startswith("--webhook-") and file.startswith("/")
-    }
-    assert read == {
+    assert read_from_secrets(only(objects, "Deployment"), "--webhook-") == {
         ("token", "alerts-token"),
         ("tls.crt", "alerts-tls"),
         ("tls.key", "alerts-tls"),
         ("ca.crt", "alerts-clients"),
     }
+    (container,) = pod(objects)["containers"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert f"--webhook-port={ports['alerts']}" in container["args"]
+
+
+CLIENT: Object = {"cert": {"secret": {"name": "scraper", "key": "tls.crt"}}, "keySecret": {"name": "s", "key": "k"}}
+CLOSED: Object = {
+    "tlsSecret": "metrics-tls",
+    "clientCaSecret": "metrics-clients",
+    "tokenSecret": {"name": "metrics-token", "key": "word"},
+    "tlsConfig": CLIENT,
+}
+
+
+@pytest.mark.parametrize("name", [NAME, FLEET_NAME])
+def test_files_by_which_metrics_are_served_are_mounted(charts: Helm, name: str) -> None:
+    objects = charts.rendered(OPERATOR, **(EVERYTHING | {"monitoring": {"metrics": CLOSED}}))
+
+    assert read_from_secrets(only(objects, "Deployment", name), "--metrics-") == {
+        ("word", "metrics-token"),
+        ("tls.crt", "metrics-tls"),
+        ("tls.key", "metrics-tls"),
+        ("ca.crt", "metrics-clients"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_a_monitor_is_let_in(charts: Helm, kind: str) -> None:
+    def scraped(**metrics: Any) -> Object:
+        given = {"metrics": metrics, f"{kind[0].lower()}{kind[1:]}": {"enabled": True}}
+        spec = only(charts.rendered(OPERATOR, monitoring=given), kind)["spec"]
+        (end,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
+        return dict(end)
+
+    assert not scraped().keys() & {"scheme", "tlsConfig", "authorization"}
+    by_ca = {"ca": {"secret": {"name": "metrics-tls", "key": "ca.crt"}}, "serverName": f"{NAME}-metrics.{HOME}.svc"}
+    assert scraped(tlsSecret="metrics-tls").items() >= {"scheme": "https", "tlsConfig": by_ca}.items()
+    closed = scraped(**CLOSED)
+    assert closed["tlsConfig"] == by_ca | CLIENT
+    assert closed["authorization"] == {"credentials": {"name": "metrics-token", "key": "word"}}
+    with_name = scraped(tlsSecret="metrics-tls", tlsConfig={"serverName": "kafka.test"})
+    assert with_name["tlsConfig"] == by_ca | {"serverName": "kafka.test"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"clientCaSecret": "clients"}, "name monitoring.metrics.tlsSecret too"),
+        ({"clientCaSecret": "clients", "tlsSecret": "tls"}, "a monitor needs a certificate of that CA"),
+    ],
+)
+def test_metrics_that_nobody_could_scrape_are_refused(charts: Helm, metrics: Object, said: str) -> None:
+    with pytest.raises(HelmFailed, match=said):
+        charts.rendered(OPERATOR, monitoring={"metrics": metrics, "podMonitor": {"enabled": True}})
 
 
 @pytest.mark.parametrize("name", [NAME, "second"])

@@ -1,5 +1,5 @@
 {{/* A Deployment of ours, of the .root release: its .name, the .selector of its Pods, their .account, their .container with its
-.command (none: the image's) and .arguments, whether it hears alerts (.webhook, .webhookSecrets), and what its .own values say. */}}
+.command (none: the image's) and .arguments, whether it hears alerts (.webhook), the .secrets that it mounts, and what its .own values say. */}}
 {{- define "kafka-recovery.deployment" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -106,8 +106,8 @@ spec:
           {{- toYaml .own.resources | nindent 10 }}
         volumeMounts:
         - {name: tmp, mountPath: /tmp}
-        {{- range .webhookSecrets }}
-        - {name: webhook-{{ .folder }}, mountPath: /etc/kafka-recovery/{{ .folder }}, readOnly: true}
+        {{- range .secrets }}
+        - {name: {{ .volume }}, mountPath: /etc/kafka-recovery/{{ .folder }}, readOnly: true}
         {{- end }}
         {{- with .own.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
@@ -116,8 +116,8 @@ spec:
       # In memory: a client's key lies here for the moment in which TLS reads it.
       - name: tmp
         emptyDir: {medium: Memory, sizeLimit: 64Mi}
-      {{- range .webhookSecrets }}
-      - name: webhook-{{ .folder }}
+      {{- range .secrets }}
+      - name: {{ .volume }}
         secret: {secretName: {{ .name }}}
       {{- end }}
       {{- with .own.extraVolumes }}
@@ -202,6 +202,18 @@ spec:
 - --namespace={{ . }}
 {{- end }}
 - --metrics-port=9090
+{{- with .Values.monitoring.metrics }}
+{{- if .tokenSecret.name }}
+- --metrics-token-file=/etc/kafka-recovery/metrics-token/{{ .tokenSecret.key }}
+{{- end }}
+{{- if .tlsSecret }}
+- --metrics-tls-cert=/etc/kafka-recovery/metrics-tls/tls.crt
+- --metrics-tls-key=/etc/kafka-recovery/metrics-tls/tls.key
+{{- end }}
+{{- if .clientCaSecret }}
+- --metrics-client-ca=/etc/kafka-recovery/metrics-client-ca/ca.crt
+{{- end }}
+{{- end }}
 - --liveness=http://:8080/healthz
 - --log-format={{ .Values.log.format }}
 - --log-level={{ .Values.log.level }}

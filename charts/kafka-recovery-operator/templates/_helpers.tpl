@@ -180,7 +180,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- range $folder, $name := dict "token" .tokenSecret.name "tls" .tlsSecret "client-ca" .clientCaSecret -}}
 {{- if $name -}}
-{{- $secrets = append $secrets (dict "folder" $folder "name" $name) -}}
+{{- $secrets = append $secrets (dict "volume" (printf "webhook-%s" $folder) "folder" $folder "name" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -188,11 +188,45 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toJson (dict "secrets" $secrets) -}}
 {{- end -}}
 
-{{/* What a monitor says beyond where. */}}
+{{/* Secrets by which metrics are served, each with the folder it is mounted in, as JSON. */}}
+{{- define "kafka-recovery.metricsSecrets" -}}
+{{- $secrets := list -}}
+{{- with .Values.monitoring.metrics -}}
+{{- if and .clientCaSecret (not .tlsSecret) -}}
+{{- fail "monitoring.metrics.clientCaSecret: clients' certificates need TLS; name monitoring.metrics.tlsSecret too" -}}
+{{- end -}}
+{{- range $folder, $name := dict "metrics-token" .tokenSecret.name "metrics-tls" .tlsSecret "metrics-client-ca" .clientCaSecret -}}
+{{- if $name -}}
+{{- $secrets = append $secrets (dict "volume" $folder "folder" $folder "name" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "secrets" $secrets) -}}
+{{- end -}}
+
+{{/* How a .monitor of the .root release scrapes: how often, what it makes of labels, and how it is let in. */}}
 {{- define "kafka-recovery.scraping" -}}
+{{- $root := .root -}}
+{{- $monitor := .monitor -}}
 {{- range $key := list "interval" "relabelings" "metricRelabelings" -}}
-{{- with index $ $key }}
+{{- with index $monitor $key }}
 {{ dict $key . | toYaml }}
+{{- end -}}
+{{- end -}}
+{{- with $root.Values.monitoring.metrics -}}
+{{- if .tlsSecret }}
+{{- $given := .tlsConfig | default dict }}
+{{- $by := dict "ca" (dict "secret" (dict "name" .tlsSecret "key" "ca.crt")) "serverName" (printf "%s-metrics.%s.svc" (include "kafka-recovery.name" $root) $root.Release.Namespace) }}
+scheme: https
+{{- if and .clientCaSecret (not (and $given.cert $given.keySecret)) }}
+{{- fail "monitoring.metrics.clientCaSecret: a monitor needs a certificate of that CA; name `cert` and `keySecret` in monitoring.metrics.tlsConfig" }}
+{{- end }}
+{{ dict "tlsConfig" (merge (dict) $given $by) | toYaml }}
+{{- end -}}
+{{- with .tokenSecret -}}
+{{- if .name }}
+{{ dict "authorization" (dict "credentials" (dict "name" .name "key" .key)) | toYaml }}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -101,6 +101,10 @@ def run(
         ),
     ] = "",
     metrics_port: starting.MetricsPort = 9090,
+    metrics_token_file: starting.MetricsToken = None,
+    metrics_tls_cert: starting.MetricsCertificate = None,
+    metrics_tls_key: starting.MetricsKey = None,
+    metrics_client_ca: starting.MetricsClientCa = None,
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
     log_level: starting.Level = "INFO",
@@ -120,15 +124,13 @@ def run(
         export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
         webhook=_webhook(
             webhook_port,
-            webhook_token_file,
-            webhook_tls_cert,
-            webhook_tls_key,
-            webhook_client_ca,
+            (webhook_token_file, webhook_tls_cert, webhook_tls_key, webhook_client_ca),
             _endpoint(webhook_service, places.home) if webhook_service else None,
         ),
     )
     metrics = Metrics()
-    starting.serve(metrics, metrics_port)
+    readers = starting.callers("--metrics", metrics_token_file, metrics_tls_cert, metrics_tls_key, metrics_client_ca)
+    starting.serve(metrics, metrics_port, readers)
 
     def begun(fence: Fence) -> Operator:
         metrics.leading(True)
@@ -172,32 +174,21 @@ def _endpoint(service: str, home: str) -> Endpoint:
 
 
 def _webhook(
-    port: int,
-    token: Path | None,
-    certificate: Path | None,
-    key: Path | None,
-    client_ca: Path | None,
-    endpoint: Endpoint | None,
+    port: int, given: tuple[Path | None, Path | None, Path | None, Path | None], endpoint: Endpoint | None
 ) -> Webhook | None:
     """Where alerts are heard. Raises BadParameter."""
-    from kafka_recovery.kube.webhook.credentials import BadCredentials
     from kafka_recovery.kube.webhook.server import opened
 
     if not port:
-        if token or certificate or key or client_ca or endpoint:
+        if any(given) or endpoint:
             raise typer.BadParameter("--webhook-… say how alerts are heard: name the port", param_hint="--webhook-port")
         return None
-    if bool(certificate) != bool(key):
-        raise typer.BadParameter("--webhook-tls-cert and --webhook-tls-key belong together")
-    if client_ca and not certificate:
-        raise typer.BadParameter("it needs --webhook-tls-cert and --webhook-tls-key", param_hint="--webhook-client-ca")
+    token, _, _, client_ca = given
     if not token and not client_ca:
         message = "nobody would be asked who they are: add --webhook-token-file or --webhook-client-ca, or both"
         raise typer.BadParameter(message, param_hint="--webhook-port")
     try:
-        return opened(port, token, certificate, key, client_ca, endpoint)
-    except BadCredentials as bad:
-        raise typer.BadParameter(str(bad), param_hint="--webhook-…") from None
+        return opened(port, starting.callers("--webhook", *given), endpoint)
     except OSError as error:
         raise typer.BadParameter(f"{port}: {error.strerror}", param_hint="--webhook-port") from None
 

@@ -38,6 +38,10 @@ def run(
         ),
     ] = None,
     metrics_port: starting.MetricsPort = 9090,
+    metrics_token_file: starting.MetricsToken = None,
+    metrics_tls_cert: starting.MetricsCertificate = None,
+    metrics_tls_key: starting.MetricsKey = None,
+    metrics_client_ca: starting.MetricsClientCa = None,
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
     log_level: starting.Level = "INFO",
@@ -50,7 +54,8 @@ def run(
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
     settings = Settings(places.watched, _prefixes(fleet_results or ()))
     metrics = Metrics(FLEET)
-    starting.serve(metrics, metrics_port)
+    readers = starting.callers("--metrics", metrics_token_file, metrics_tls_cert, metrics_tls_key, metrics_client_ca)
+    starting.serve(metrics, metrics_port, readers)
 
     def begun(fence: Fence) -> FleetOperator:
         metrics.leading(True)

@@ -7,7 +7,6 @@ with metrics.timing(Step.GATHER):
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from prometheus_client import (
     Info,
     disable_created_metrics,
     generate_latest,
-    start_http_server,
 )
 from prometheus_client.process_collector import ProcessCollector
 
@@ -32,7 +30,8 @@ from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.fleet.outcome import RunOutcome
-from kafka_recovery.kube.machinery.listening import bound
+from kafka_recovery.kube.machinery import scraping
+from kafka_recovery.kube.machinery.credentials import ANYBODY, Callers
 from kafka_recovery.kube.machinery.work_queue import Depth
 
 PREFIX = "kafka_recovery"
@@ -368,11 +367,9 @@ class Metrics:
         """All of it in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def serve(self, port: int) -> None:
-        """Answer GET /metrics from a thread of its own until the process ends. Raises OSError if the port is taken."""
-        with bound(port) as free:  # as it will be: this one knows which families there are
-            everywhere = "::" if free.family is socket.AF_INET6 else "0.0.0.0"
-        start_http_server(port, everywhere, registry=self.registry)
+    def serve(self, port: int, callers: Callers = ANYBODY) -> None:
+        """Answer GET /metrics until the process ends. Raises OSError if the port is taken."""
+        scraping.serve(self.registry, port, callers)
 
     def _begin(self, cluster: str) -> None:
         """Counters begin at 0: of one that appears as 1, Prometheus would not see an increase."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kubernetes import client
 
     from kafka_recovery.kube.machinery.api import Fence
+    from kafka_recovery.kube.machinery.credentials import Callers
     from kafka_recovery.kube.machinery.metrics import Metrics
     from kafka_recovery.kube.process.liveness import Liveness
     from kafka_recovery.kube.process.places import Place
@@ -60,6 +61,17 @@ LeaseDuration = Annotated[
     ),
 ]
 MetricsPort = Annotated[int, typer.Option(metavar="PORT", help="Serve /metrics here; 0: don't.", min=0, max=65535)]
+MetricsToken = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The bearer token that who reads /metrics must bring; two during a rotation."),
+]
+MetricsCertificate = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Serve /metrics over TLS: the certificate, in PEM.")
+]
+MetricsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that certificate, in PEM.")]
+MetricsClientCa = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Let only clients read /metrics whose certificate is of this CA.")
+]
 LivenessUrl = Annotated[
     str,
     typer.Option(
@@ -137,11 +149,30 @@ def places(
     return Places(name, own, () if everywhere else tuple(dict.fromkeys(watched or [own])), configuration)
 
 
-def serve(metrics: Metrics, port: int) -> None:
+def callers(
+    prefix: str, token: Path | None, certificate: Path | None, key: Path | None, client_ca: Path | None
+) -> Callers:
+    """Who is answered at a port, by options that begin with `prefix`. Raises BadParameter."""
+    from kafka_recovery.kube.machinery.credentials import BadCredentials, Callers, TlsFiles, TokenFile
+
+    if bool(certificate) != bool(key):
+        raise typer.BadParameter(f"{prefix}-tls-cert and {prefix}-tls-key belong together")
+    if client_ca and not certificate:
+        raise typer.BadParameter(f"it needs {prefix}-tls-cert and {prefix}-tls-key", param_hint=f"{prefix}-client-ca")
+    tls = TlsFiles(certificate, key, client_ca) if certificate and key else None
+    found = Callers(TokenFile(token) if token else None, tls)
+    try:
+        found.check()
+    except BadCredentials as bad:
+        raise typer.BadParameter(str(bad), param_hint=f"{prefix}-…") from None
+    return found
+
+
+def serve(metrics: Metrics, port: int, readers: Callers) -> None:
     """Serve them, if they are to be. Raises BadParameter."""
     if port:
         try:
-            metrics.serve(port)
+            metrics.serve(port, readers)
         except OSError as error:
             raise typer.BadParameter(f"{port}: {error.strerror}", param_hint="--metrics-port") from None
 

@@ -12,9 +12,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.credentials import TokenFile
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
-from kafka_recovery.kube.webhook.credentials import TokenFile
 from kafka_recovery.kube.webhook.limits import Bucket, Recent
 from kafka_recovery.kube.webhook.notification import NotANotification, Notification, understood
 

@@ -12,15 +12,14 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from aiohttp import web
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.credentials import Callers
 from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
-from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
 from kafka_recovery.kube.webhook.endpoint import Endpoint
 from kafka_recovery.kube.webhook.limits import Bucket, Recent
 from kafka_recovery.kube.webhook.receiver import TOLD_EVERY, Receiver
@@ -47,33 +46,20 @@ _SILENT = logging.Logger("aiohttp.server of the webhook", logging.CRITICAL + 1)
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """What an operator listens with. One of `token` and a `client_ca` is there, or anybody could wake watchers.
+    """What an operator listens with. `callers`: their token or CA is there, or anybody could wake watchers.
 
     `endpoint`: where a Service is to lead, if one is.
     """
 
     listener: socket.socket
-    token: TokenFile | None
-    tls: TlsFiles | None
+    callers: Callers
     endpoint: Endpoint | None = None
 
 
-def opened(
-    port: int,
-    token: Path | None,
-    certificate: Path | None,
-    key: Path | None,
-    ca: Path | None,
-    endpoint: Endpoint | None = None,
-) -> Webhook:
+def opened(port: int, callers: Callers, endpoint: Endpoint | None = None) -> Webhook:
     """Check all that can be checked before anything begins. Raises BadCredentials, OSError for the port."""
-    tokens = TokenFile(token) if token else None
-    tls = TlsFiles(certificate, key, ca) if certificate and key else None
-    if tokens:
-        tokens.check()
-    if tls:
-        tls.context()
-    return Webhook(bound(port), tokens, tls, endpoint)
+    callers.check()
+    return Webhook(bound(port), callers, endpoint)
 
 
 class WebhookServer:
@@ -88,7 +74,7 @@ class WebhookServer:
         life: float = LIFE,
     ) -> None:
         self._webhook = webhook
-        self._receiver = Receiver(wake, webhook.token, metrics, clock)
+        self._receiver = Receiver(wake, webhook.callers.token, metrics, clock)
         self._metrics = metrics
         self._life = life
         self._pace = Bucket(AT_ONCE, A_SECOND)
@@ -101,7 +87,8 @@ class WebhookServer:
         listener = self._webhook.listener
         listener.setblocking(False)
         listener.listen(WAITING)
-        ways = [("a bearer token", self._webhook.token), ("TLS", self._webhook.tls)]
+        callers = self._webhook.callers
+        ways = [("a bearer token", callers.token), ("TLS", callers.tls)]
         _LOG.info("alerts are heard on port %d (%s)", self.port, " and ".join(name for name, way in ways if way))
         try:
             while True:
@@ -143,7 +130,8 @@ class WebhookServer:
         loop = asyncio.get_running_loop()
         server = _OneConnection(self._receiver.answer)
         transport: asyncio.Transport | None = None
-        tls = self._webhook.tls.context_or_last() if self._webhook.tls else None
+        files = self._webhook.callers.tls
+        tls = files.context_or_last() if files else None
         try:
             async with asyncio.timeout(self._life):
                 transport, _ = await loop.connect_accepted_socket(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.credentials import Callers, TlsFiles, TokenFile
 from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
-from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from unit.kube.webhook.payloads import payload
 
@@ -89,7 +89,7 @@ async def ended(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> A
 @asynccontextmanager
 async def listening(token: Path | None, tls: TlsFiles | None = None, life: float = 10) -> AsyncIterator[World]:
     world = World()
-    webhook = Webhook(bound(0), TokenFile(token) if token else None, tls)
+    webhook = Webhook(bound(0), Callers(TokenFile(token) if token else None, tls))
     started = WebhookServer(webhook, world.wake, world.metrics, clock=lambda: world.now, life=life)
     world.port = started.port
     task = asyncio.create_task(started.run())

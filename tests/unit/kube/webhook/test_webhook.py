@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.kube.machinery.credentials import BadCredentials, Callers, TlsFiles, TokenFile
 from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard
 from kafka_recovery.kube.webhook import receiver, server
-from kafka_recovery.kube.webhook.credentials import BadCredentials, TlsFiles
 from kafka_recovery.kube.webhook.receiver import AT_ONCE, LARGEST_BODY, REPEATED, TOLD_EVERY
 from kafka_recovery.kube.webhook.server import MOST_CONNECTIONS, opened
 from testbed.certificates import Authority, Identity
@@ -331,13 +331,13 @@ class TestOpening:
         with bound(0) as taken:
             taken.listen()
             with pytest.raises(OSError, match="in use"):
-                opened(taken.getsockname()[1], token, None, None, None)
+                opened(taken.getsockname()[1], Callers(TokenFile(token)))
 
     def test_until_it_runs_nobody_is_kept_waiting(self, token: Path) -> None:
         """A process that stands by for the Lease has the port, and refuses: Alertmanager tries another one."""
-        with opened(0, token, None, None, None).listener as listener, pytest.raises(OSError, match="refused"):
+        with opened(0, Callers(TokenFile(token))).listener as listener, pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", listener.getsockname()[1]), timeout=5)
 
     def test_a_bad_file_is_told_before_the_port_is_taken(self, tmp_path: Path) -> None:
         with pytest.raises(BadCredentials, match="can't be read"):
-            opened(0, tmp_path / "nothing", None, None, None)
+            opened(0, Callers(TokenFile(tmp_path / "nothing")))

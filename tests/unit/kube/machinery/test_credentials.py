@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.kube.webhook.credentials import BadCredentials, TlsFiles, TokenFile
+from kafka_recovery.kube.machinery.credentials import BadCredentials, TlsFiles, TokenFile
 from testbed.certificates import Authority
 
 TOKEN = "a-token-of-twenty-four-c"

@@ -1,4 +1,4 @@
-"""Who may wake watchers: who knows a token, or has a certificate of our CA. Files are read again when they change."""
+"""Who may call a port: who knows a token, or has a certificate of our CA. Files are read again when they change."""
 
 from __future__ import annotations
 
@@ -84,6 +84,24 @@ class TlsFiles:
         if self.client_ca:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Who is answered at a port: who has the token, if there is one, and by TLS, if there is that."""
+
+    token: TokenFile | None = None
+    tls: TlsFiles | None = None
+
+    def check(self) -> None:
+        """Raises BadCredentials."""
+        if self.token:
+            self.token.check()
+        if self.tls:
+            self.tls.context()
+
+
+ANYBODY = Callers()
 
 
 def _nobody_knows() -> str:
