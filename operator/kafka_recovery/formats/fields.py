@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -147,7 +147,7 @@ class Text(Check):
 
 
 class Fields(BaseModel):
-    """A mapping of known fields, written in camelCase. An unknown one may be a restriction we don't know: refused."""
+    """A mapping of known fields, written in camelCase. An unknown one is refused, unless it is `checked_as_known`."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
@@ -163,6 +163,31 @@ def checked(model: type[Model], data: object, path: Path = ()) -> tuple[Model | 
     except ValidationError as error:
         found = error.errors(include_url=False)
     return None, [((*path, *item["loc"]), _explain(item, model)) for item in found]
+
+
+def checked_as_known(
+    model: type[Model], data: object, path: Path = ()
+) -> tuple[Model | None, list[Problem], Mapping[Path, object]]:
+    """The same without the fields that the model does not know; those come beside it, each with its value."""
+    try:
+        return model.model_validate(data), [], {}
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    unknown = {item["loc"]: item["input"] for item in found if item["type"] == "extra_forbidden"}
+    read, problems = checked(model, without(data, unknown), path)
+    return read, problems, {(*path, *place): value for place, value in unknown.items()}
+
+
+def without(data: Any, places: Iterable[Path]) -> Any:
+    """A copy of plain data in which nothing stands at these places, each of which is a field of a mapping."""
+    below: dict[int | str, list[Path]] = {}
+    for place in places:
+        below.setdefault(place[0], []).append(place[1:])
+    if not below:
+        return data
+    items = data.items() if isinstance(data, dict) else enumerate(data)
+    left = {key: without(value, below.get(key, ())) for key, value in items if () not in below.get(key, ())}
+    return left if isinstance(data, dict) else list(left.values())
 
 
 def written(path: Path) -> str:

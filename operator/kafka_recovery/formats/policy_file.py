@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -33,8 +33,10 @@ from kafka_recovery.formats.fields import (
     Text,
     Whole,
     checked,
+    checked_as_known,
     got,
     plain,
+    without,
     written,
     wrong,
 )
@@ -63,15 +65,20 @@ def load_policy(text: str, name: str) -> Policy:
     return source.sound(policy)
 
 
-def policy_of(spec: object, name: str, path: Path = ()) -> Policy:
+def policy_as_known(
+    spec: object, name: str, path: Path = ()
+) -> tuple[Policy, Mapping[str, Any], Mapping[Path, object]]:
     """The policy in a RecoveryPolicy's spec, by the same checks as in files; `path` is where the spec stands.
 
+    What is not known here is no part of it: returns also the spec without that, and that with its values.
     Raises InvalidDocument with a line for every problem: where, what is wrong, the value, and what would be right.
     """
-    policy, problems = _check(spec, path)
+    _, _, unknown = checked_as_known(PolicySpec, spec, path)
+    known = without(spec, [place[len(path) :] for place in unknown])
+    policy, problems = _check(known, path)
     if policy is None:
         raise InvalidDocument("\n".join(f"{name}: {written(where)}: {problem}" for where, problem in problems))
-    return policy
+    return policy, known, unknown
 
 
 def _check(spec: object, path: Path) -> tuple[Policy | None, list[Problem]]:

@@ -69,6 +69,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "kube/fleet/prefixes.py": 1,
         "kube/fleet/rankings.py": 3,
         "kube/fleet/results.py": 1,
+        "kube/recoveries/approvals.py": 1,
         "kube/recoveries/recoveries.py": 1,
     },
     Decisive.INVALID_CONFIGURATION: {"cluster/errors.py": 1},

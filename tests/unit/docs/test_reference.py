@@ -79,6 +79,13 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         ("kube/resources/admission.py", "kube/recoveries/told.py", "kube/recoveries/approvals.py"),
     ),
     ((Place.RECOVERY_POLICY,), ("kube/clusters/policies.py",)),
+    (
+        (
+            *(Place.WATCHED_CLUSTER, Place.RECOVERY_POLICY, Place.PARTITION_RECOVERY),
+            *(Place.RECOVERY_APPROVAL, Place.FLEET_RANKING),
+        ),
+        ("kube/resources/unknown.py",),
+    ),
     ((Place.FLEET_RANKING,), ("kube/fleet/",)),
 )
 """Where a person meets what the files below operator/kafka_recovery say."""

@@ -21,7 +21,7 @@ from kafka_recovery.domain.policy import (
     TopicSelector,
 )
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.formats.policy_file import LARGEST_FILE, load_policy, policy_of
+from kafka_recovery.formats.policy_file import LARGEST_FILE, load_policy, policy_as_known
 
 WHOLE = """
 limits: {partitions: 100, brokersDownPercent: 40, waveSizes: [1, 10], coolDown: 10m, lossBudgetRecords: 500}
@@ -171,7 +171,7 @@ def test_a_resource_s_spec_is_refused_with_the_same_words_but_no_lines() -> None
     spec = {"rules": [{"name": "a", "tier": 0}, {"name": "a", "topics": {"names": []}}]}
 
     with pytest.raises(InvalidDocument) as refusal:
-        policy_of(spec, "RecoveryPolicy kafka/prod", ("spec",))
+        policy_as_known(spec, "RecoveryPolicy kafka/prod", ("spec",))
 
     assert str(refusal.value).splitlines() == [
         "RecoveryPolicy kafka/prod: spec.rules[0].tier: must be a whole number from 1 to 9 (got 0)",

@@ -21,7 +21,7 @@ from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.resources.house import House, KnownHouse
-from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval
+from kafka_recovery.kube.resources.kinds import Meta
 from kafka_recovery.kube.resources.objects import Objects
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
@@ -167,8 +167,8 @@ class Operated:
     async def _attesting_checked(self) -> Reason | None:
         return self.unchecked_attestations
 
-    async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
-        self.answers.append((approval.meta.name, against.code if against else None))
+    async def _answered(self, approval: Meta, against: Reason | None) -> bool:
+        self.answers.append((approval.name, against.code if against else None))
         return True
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.ids import TopicPartition
@@ -19,20 +18,21 @@ from kafka_recovery.kube.clusters.broker_pods import broker_pods
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
-from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
+from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
-from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.clusters.told import ToldClusters, condition_of
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.unknown import ASKED, NONE, told
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
 from kafka_recovery.kube.watching.room import NOTHING, Used
@@ -79,7 +79,7 @@ class Clusters:
     ) -> None:
         self.api = api
         self._objects = Objects(api)
-        self._events = events
+        self._told = ToldClusters(api, events)
         self._metrics = metrics
         self._pace = pace
         self._fence = fence
@@ -144,9 +144,11 @@ class Clusters:
                 return AGAIN
             await self._close(key)
             return None
+        unknown = NONE
         try:
             await self._meet(key[0])
             spec = self._read(key, raw)
+            unknown = spec.unknown
             cluster = await self._opened(key, spec, raw)
         except (*NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
@@ -156,34 +158,33 @@ class Clusters:
                 self._metrics.not_watched("/".join(key))
             altered = await self._altered(key, raw)
             old, generation = raw.get("status", {}), raw["metadata"]["generation"]
-            await self._write(raw, cluster_status.unopened(reason, generation, old, datetime.now(UTC), altered))
+            status = cluster_status.unopened(reason, generation, old, datetime.now(UTC), altered)
+            await self._told.write(raw, told(status, unknown, ASKED, raw, datetime.now(UTC)))
             return AGAIN
         self._has_problem(key, None)
         await self._read_policy(cluster)
         altered = await self._altered(key, raw)
         old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
         view = cluster.watcher.view
-        was_well = _of(old.get("conditions", ()), "Ready").get("status") == "True"
+        was_well = condition_of(old.get("conditions", ()), "Ready").get("status") == "True"
         if was_well and view.scanned_at is None and view.scan_fault is None and view.isolated is None:
             return AGAIN  # the first look has not ended yet, which is no reason to take back what was told
-        await self._write(
-            raw,
-            cluster_status.watched(
-                view,
-                cluster.policy,
-                cluster.cool_down.last,
-                len(set(self.claims(key).values())),
-                spec.meta.generation,
-                old,
-                datetime.now(UTC),
-                self._same.doubled(key) or cluster.damaged,
-                cluster.incarnations,
-                cluster.history.problem,
-                altered,
-                cluster.restarts,
-                cluster.history.unkept,
-            ),
+        status = cluster_status.watched(
+            view,
+            cluster.policy,
+            cluster.cool_down.last,
+            len(set(self.claims(key).values())),
+            spec.meta.generation,
+            old,
+            datetime.now(UTC),
+            self._same.doubled(key) or cluster.damaged,
+            cluster.incarnations,
+            cluster.history.problem,
+            altered,
+            cluster.restarts,
+            cluster.history.unkept,
         )
+        await self._told.write(raw, told(status, spec.unknown, ASKED, raw, datetime.now(UTC)))
         return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
 
     def _has_problem(self, key: Key, problem: Reason | None) -> None:
@@ -361,40 +362,8 @@ class Clusters:
         self._soon(key, timedelta(milliseconds=200))
         self._stirred(key)
 
-    async def _write(self, raw: Object, status: dict[str, Any]) -> None:
-        meta = raw["metadata"]
-        try:
-            await self.api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
-        except Conflict as lost:
-            raise Requeue from lost
-        except NotFound:
-            return
-        for kind in _WELL:
-            before = _of(raw.get("status", {}).get("conditions", ()), kind)
-            after = _of(status["conditions"], kind)
-            known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
-            if after and before.get("reason") != after["reason"] and known:
-                warn = after["status"] != _WELL[kind]
-                with about(cluster=f"{meta['namespace']}/{meta['name']}"):
-                    _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
-                await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
-
 
 def _is_of(raw: Object, cluster_id: str) -> bool:
     """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
     status = raw.get("status", {})
     return bool(status) and status.get("clusterId", cluster_id) == cluster_id
-
-
-_WELL = {
-    "Ready": "True",
-    "KafkaHealthy": "True",
-    "ViewTrusted": "True",
-    "HistoryKnown": "True",
-    cluster_status.ALTERED: "False",
-}
-"""Of orders that are altered the recovery tells; here only that a deletion waits for them."""
-
-
-def _of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    return next((each for each in conditions if each.get("type") == kind), {})

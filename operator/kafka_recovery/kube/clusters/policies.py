@@ -12,6 +12,7 @@ from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import POLICIES, read_policy
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.unknown import ASKED, NONE, told
 
 
 class Policies:
@@ -27,16 +28,18 @@ class Policies:
             raw = await self._api.get(path)
             generation = int(raw["metadata"]["generation"])
             status: dict[str, Any] = {"observedGeneration": generation}
+            unknown = NONE
             try:
                 policy = read_policy(raw)
-                status["digest"] = policy.digest
+                status["digest"], unknown = policy.digest, policy.unknown
                 count = len(policy.policy.rules)
                 how, why = Standing.DONE, Reason("Valid", f"{count} {'rule' if count == 1 else 'rules'}")
             except InvalidDocument as invalid:
                 how, why = Standing.STUCK, Reason("InvalidPolicy", str(invalid))
             said = standing(how, why.code, why.message, generation)
-            status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, datetime.now(UTC))
-            await self._api.apply_status(path, raw, status)
+            now = datetime.now(UTC)
+            status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, now)
+            await self._api.apply_status(path, raw, told(status, unknown, ASKED, raw, now))
         except Conflict as lost:
             raise Requeue from lost
         except NotFound:

@@ -74,7 +74,8 @@ class PolicyCopies:
         name = ranking.policy_name
         try:
             raw = await self.api.get(POLICIES.path(ranking.meta.namespace, name))
-            return read_policy(raw).digest, raw["spec"]
+            policy = read_policy(raw)  # the job is of this release, and refuses what that does not know
+            return policy.digest, dict(policy.spec)
         except NotFound:
             return Reason("RecoveryPolicyMissing", f"there is no RecoveryPolicy {name}")
         except InvalidDocument as invalid:

@@ -32,6 +32,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.unknown import told
 
 _LOG = logging.getLogger(__name__)
 
@@ -241,7 +242,7 @@ class Rankings:
             next_run=coming,
             trouble=trouble,
         )
-        case.raw = await self._tell(case.raw, status)
+        case.raw = await self._tell(case.raw, told(status, spec.unknown, "its runs take no notice", case.raw, case.now))
         self._show(case)
 
     def _show(self, case: Case) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_recovery.kube.fleet.fields import Choice, DriverFields, RankingSpec, ResourceFields, StorageFields, Task
 from kafka_recovery.kube.resources.kinds import RANKINGS, Meta, checked_spec, unwrapped
+from kafka_recovery.kube.resources.unknown import NONE, UnknownFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,13 @@ class FleetRanking:
     suspend: bool = False
     keep: int = 5
     status: Mapping[str, Any] = field(default_factory=dict)
+    unknown: UnknownFields = NONE
 
 
 def read_ranking(obj: object) -> FleetRanking:
     """A FleetRanking from an object of the API. Raises InvalidDocument."""
     meta, envelope, name = unwrapped(obj, RANKINGS)
-    spec = checked_spec(RankingSpec, envelope, name)
+    spec, unknown = checked_spec(RankingSpec, envelope, name)
     plain = ("schedule", "max_evidence_age", "service_account", "adapter", "timeout", "retries", "suspend")
     given = {name: value for name, value in spec.given().items() if name in plain}
     if spec.history and spec.history.limit:
@@ -95,6 +97,7 @@ def read_ranking(obj: object) -> FleetRanking:
         resources=_resources(spec.resources) if spec.resources else Resources(),
         spark_conf=dict(spec.spark_conf or {}),
         status=envelope.status or {},
+        unknown=unknown,
         **given,
     )
 

@@ -38,7 +38,7 @@ async def ended_unworked(
         _LOG.warning("an aborted recovery can't end yet: %s", trouble)
         return None
     for approval in await unanswered(objects, (recovery.meta.namespace, recovery.meta.name), recovery.meta.uid):
-        await told.answer(approval, too_late(_WHY))
+        await told.answer(approval.meta, too_late(_WHY))
     await told.aborted(raw, _WHY, left)
     return left
 

@@ -28,7 +28,7 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_asked, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
-from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
+from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, UnreadableApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ports import Clock, Cluster
@@ -57,6 +57,8 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
         )
     if approval.decision is Word.REFUSE:
         return None
+    if limit := approval.unknown.restricts:
+        return limit
     if approval.plan_digest != plan.digest:
         return Reason(
             "PlanSuperseded",
@@ -85,7 +87,7 @@ def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
     return f"the approval of {approval.approver} is not used: {against.message}"
 
 
-async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval]:
+async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval | UnreadableApproval]:
     """Those of a recovery that has ended whose authors were told nothing; none where they can't be read."""
     try:
         said = await objects.approvals(recovery)
@@ -122,7 +124,7 @@ class KubeApprovals:
     progress: Progress
     admission: Callable[[Meta], Awaitable[Reason | None]]
     attesting: Callable[[], Awaitable[Reason | None]]
-    answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
+    answered: Callable[[Meta, Reason | None], Awaitable[bool]]
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
     history: Callable[[], Reason | None] = lambda: NO_CONTROLLERS
@@ -263,7 +265,7 @@ class KubeApprovals:
         """The recovery ends: whatever was said about it and got no answer, in this process or another, gets this."""
         for approval in await unanswered(self.objects, self.recovery, self.uid):
             if approval.meta.uid not in self._answers:
-                await self._answer(approval, too_late(end))
+                await self._answer(approval.meta, too_late(end))
 
     async def _doubt(self, plan: Plan, now: Permission, look: Look) -> Reason | None:
         """Why the plan may be another one by now.
@@ -290,19 +292,23 @@ class KubeApprovals:
         counts: RecoveryApproval | None = None
         held: Reason | None = None
         unused = ""
-        for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
+        for bad in (each for each in said if isinstance(each, UnreadableApproval)):
+            await self._answer(bad.meta, Reason(Decisive.INVALID_SPEC, bad.why))
+            unused = f"RecoveryApproval {bad.meta.name} is not used, for it can't be read"
+        good = (each for each in said if isinstance(each, RecoveryApproval))
+        for approval in sorted(good, key=lambda each: each.decision is not Word.REFUSE):
             against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
             if against is None and counts is None:
                 counts = approval
                 held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
-            await self._answer(approval, against or held)
+            await self._answer(approval.meta, against or held)
             unused = _not_used(approval, against or held) or unused
         self._unused = unused if counts is None or held else ""
         return counts, held
 
-    async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
+    async def _answer(self, approval: Meta, against: Reason | None) -> None:
         """Tell its author, once for each answer."""
-        uid = approval.meta.uid
+        uid = approval.uid
         if uid in self._answers and self._answers[uid] == against:
             return
         if await self.answered(approval, against):

@@ -28,6 +28,7 @@ from kafka_recovery.kube.recoveries.hold_back import HOLD_BACK, let_go_of
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.recoveries.void_attestations import VOID_ATTESTATIONS, void_as_said
 from kafka_recovery.kube.resources.kinds import FROM_INCIDENT
+from kafka_recovery.kube.resources.unknown import CONDITION as UNKNOWN_FIELDS
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 from kafka_recovery.recovery.signs_of_life import Said
 
@@ -276,7 +277,7 @@ def _never_begun(told: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**told, "became": str(Became.NOT_BEGUN)} if told.get("became") == Became.CURRENT else told
 
 
-_BESIDES = ("Planned", "Approved", "Verified")
+_BESIDES = ("Planned", "Approved", "Verified", UNKNOWN_FIELDS)
 
 
 _TOLD = {"refusals": {Whereabouts.REFUSED, Whereabouts.UNKNOWN}, "failures": {Whereabouts.FAILED}}

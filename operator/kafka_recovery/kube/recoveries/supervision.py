@@ -79,6 +79,8 @@ class KubeSupervision:
         self._signs = signs or SignsOfLife()
         self._last = Policy(())
         self._attested: tuple[Attestation, ...] = ()
+        self._beyond_us: Reason | None = None
+        """What a newer release would heed in the objects that were read last, and this one does not know."""
         self._again: Callable[[], Permission] | None = None
         self.caution: Reason | None = None
         """Why a person is asked though the rules don't want one; None if the rules decide."""
@@ -136,6 +138,8 @@ class KubeSupervision:
             return self._until_told(unruled)
         if policy is not None:
             self._last = policy.policy
+        read = (recovery, cluster) if policy is None else (recovery, cluster, policy)
+        self._beyond_us = next(filter(None, (each.unknown.restricts for each in read)), None)
         self._again = lambda: self._judged(self._house.last or house, recovery, cluster)
         return self._judged(house, recovery, cluster)
 
@@ -191,7 +195,8 @@ class KubeSupervision:
             self.caution = Reason(OBSERVE_ONLY, "authority is Observe: this shows what would be done, no more")
             return allowed if self._begun() else Authority.APPROVE
         if allowed is Authority.AUTOMATIC:
-            self.caution = self._state.cooling(self._uid, self._last.limits.cool_down) or self._doubt()
+            cooling = self._state.cooling(self._uid, self._last.limits.cool_down)
+            self.caution = cooling or self._beyond_us or self._doubt()
             return Authority.APPROVE if self.caution else allowed
         return allowed
 

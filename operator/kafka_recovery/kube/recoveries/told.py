@@ -15,7 +15,16 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.recoveries.hold_back import let_go_of
 from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
-from kafka_recovery.kube.resources.kinds import APPROVALS, FINALIZER, RECOVERIES, PartitionRecovery, RecoveryApproval
+from kafka_recovery.kube.resources import unknown
+from kafka_recovery.kube.resources.kinds import (
+    APPROVALS,
+    FINALIZER,
+    RECOVERIES,
+    Meta,
+    PartitionRecovery,
+    RecoveryApproval,
+    heard,
+)
 from kafka_recovery.kube.watching.outages import Outage
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +39,9 @@ class Told:
 
     async def known(self, raw: Object, recovery: PartitionRecovery, known: Known) -> bool:
         """The status of a recovery that has its run; False: the object is gone."""
-        return await self._write(raw, status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC)))
+        now = datetime.now(UTC)
+        status = status_of(known, recovery.meta.generation, recovery.status, now)
+        return await self._write(raw, unknown.told(status, recovery.unknown, unknown.ASKED, raw, now))
 
     async def untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
         """The status of a recovery whose journal was not read yet: the plan that people see must not go from it.
@@ -62,17 +73,18 @@ class Told:
         message = f"{why}; the journal stays, and who watches its Kafka restores what it names"
         await self._events.say(raw, "Warning", "OrphanedJournal", "Undo", message)
 
-    async def answer(self, approval: RecoveryApproval, against: Reason | None) -> bool:
+    async def answer(self, approval: Meta, against: Reason | None) -> bool:
         """Say to the author of an approval whether it counts; False: it could not be said."""
-        path = APPROVALS.path(approval.meta.namespace, approval.meta.name)
+        path = APPROVALS.path(approval.namespace, approval.name)
         reason = against or Reason("Accepted", "it holds for the plan of this recovery")
-        said = condition("Accepted", against is None, reason.code, reason.message, approval.meta.generation)
+        said = condition("Accepted", against is None, reason.code, reason.message, approval.generation)
         try:
             seen = await self._api.get(path)
-            old = seen.get("status", {}).get("conditions", [])
-            await self._api.apply_status(path, seen, {"conditions": merged(old, [said], datetime.now(UTC))})
+            old, now = seen.get("status", {}).get("conditions", []), datetime.now(UTC)
+            status = unknown.told({"conditions": merged(old, [said], now)}, _unknown(seen), _NOT_HEARD, seen, now)
+            await self._api.apply_status(path, seen, status)
         except ApiError as error:
-            _LOG.warning("approval %s can't be answered: %s", approval.meta.name, error)
+            _LOG.warning("approval %s can't be answered: %s", approval.name, error)
             return False
         if against and against.code not in {each.get("reason") for each in old}:
             await self._events.say(seen, "Warning", against.code, "Approve", against.message)
@@ -93,6 +105,15 @@ class Told:
                 _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
             await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
         return True
+
+
+_NOT_HEARD = "a yes does not count"
+
+
+def _unknown(approval: Object) -> unknown.UnknownFields:
+    """What stands in an approval that is not known here."""
+    said = heard(approval)
+    return said.unknown if isinstance(said, RecoveryApproval) else unknown.NONE
 
 
 def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:

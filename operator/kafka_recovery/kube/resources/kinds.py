@@ -24,17 +24,19 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
-from kafka_recovery.formats.fields import Model, Problem, checked, written
-from kafka_recovery.formats.policy_file import policy_of
+from kafka_recovery.formats.fields import Model, Problem, checked, checked_as_known, written
+from kafka_recovery.formats.policy_file import policy_as_known
 from kafka_recovery.kube.resources.fields import (
     ApprovalSpec,
     ClusterSpec,
     Envelope,
     HistoryFields,
+    RecoveryReference,
     RecoverySpec,
     ScopeFields,
 )
 from kafka_recovery.kube.resources.fields import Word as Word  # part of what a RecoveryApproval says
+from kafka_recovery.kube.resources.unknown import NONE, UnknownFields
 from kafka_recovery.kube.resources.ways_in import (
     ControllersSpec,
     SaslSpec,
@@ -137,15 +139,21 @@ class WatchedCluster:
     strimzi: StrimziRef | None = None
     kip_1275: Kip1275 = field(default_factory=Kip1275)
     controllers: ControllersSpec | Reason | None = None
+    unknown: UnknownFields = NONE
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """Rules from Git. `digest`: SHA-256 of the policy's canonical JSON; the same rules have the same one."""
+    """Rules from Git. `digest`: SHA-256 of the policy's canonical JSON; the same rules have the same one.
+
+    `spec`: what it was read from, as far as that is known here.
+    """
 
     meta: Meta
     policy: Policy
     digest: str
+    unknown: UnknownFields = NONE
+    spec: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +173,7 @@ class PartitionRecovery:
     suspend: bool = False
     abort: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
+    unknown: UnknownFields = NONE
 
     @property
     def is_from_incident(self) -> bool:
@@ -186,6 +195,17 @@ class RecoveryApproval:
     reason: str = ""
     answered: bool = False
     """Whether its status says already if it counts."""
+    unknown: UnknownFields = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableApproval:
+    """One that says yes and can't be read: it alone counts for nothing. `recovery_uid`: of which it may be."""
+
+    meta: Meta
+    why: str
+    recovery_uid: str = ""
+    answered: bool = False
 
 
 def strictest(*authorities: Authority) -> Authority:
@@ -196,7 +216,7 @@ def strictest(*authorities: Authority) -> Authority:
 def read_cluster(obj: object) -> WatchedCluster:
     """A WatchedCluster from an object of the API."""
     meta, envelope, name = unwrapped(obj, CLUSTERS)
-    spec = checked_spec(ClusterSpec, envelope, name)
+    spec, unknown = checked_spec(ClusterSpec, envelope, name)
     return WatchedCluster(
         meta,
         cluster_id=spec.cluster_id,
@@ -210,20 +230,21 @@ def read_cluster(obj: object) -> WatchedCluster:
         kip_1275=Kip1275(spec.driver or Driver.AUTO, spec.replica_log_info_api_key),
         history=_history(spec.history, name) if spec.history else History(),
         controllers=controllers_of(spec.controllers) if spec.controllers else None,
+        unknown=unknown,
     )
 
 
 def read_policy(obj: object) -> RecoveryPolicy:
-    """A RecoveryPolicy from an object of the API; its spec is checked as policy files are."""
+    """A RecoveryPolicy from an object of the API; its spec is checked as policy files are, but for unknown fields."""
     meta, envelope, name = unwrapped(obj, POLICIES)
-    policy = policy_of(envelope.spec, name, ("spec",))
-    return RecoveryPolicy(meta, policy, digest_of_canonical(canonical(policy)))
+    policy, spec, found = policy_as_known(envelope.spec, name, ("spec",))
+    return RecoveryPolicy(meta, policy, digest_of_canonical(canonical(policy)), UnknownFields.of(found), spec)
 
 
 def read_recovery(obj: object) -> PartitionRecovery:
     """A PartitionRecovery from an object of the API."""
     meta, envelope, name = unwrapped(obj, RECOVERIES)
-    spec = checked_spec(RecoverySpec, envelope, name)
+    spec, unknown = checked_spec(RecoverySpec, envelope, name)
     scope, designated = _scope(spec.scope, name)
     return PartitionRecovery(
         meta,
@@ -236,13 +257,14 @@ def read_recovery(obj: object) -> PartitionRecovery:
         suspend=bool(spec.suspend),
         abort=bool(spec.abort),
         status=envelope.status or {},
+        unknown=unknown,
     )
 
 
 def read_approval(obj: object) -> RecoveryApproval:
     """A RecoveryApproval from an object of the API."""
     meta, envelope, name = unwrapped(obj, APPROVALS)
-    spec = checked_spec(ApprovalSpec, envelope, name)
+    spec, unknown = checked_spec(ApprovalSpec, envelope, name)
     return RecoveryApproval(
         meta,
         recovery_name=spec.recovery_ref.name,
@@ -252,8 +274,30 @@ def read_approval(obj: object) -> RecoveryApproval:
         approver=spec.approver,
         max_loss_class=spec.max_loss_class,
         reason=spec.reason or "",
-        answered=bool((envelope.status or {}).get("conditions")),
+        answered=_is_answered(envelope),
+        unknown=unknown,
     )
+
+
+def heard(obj: object) -> RecoveryApproval | UnreadableApproval:
+    """An approval from an object of the API, whatever it says. Raises InvalidDocument if it is no object at all.
+
+    Who says no is heard also where the rest can't be read: to stop is always safe.
+    """
+    try:
+        return read_approval(obj)
+    except InvalidDocument as why:
+        meta, envelope, _ = unwrapped(obj, APPROVALS)
+        spec = envelope.spec if isinstance(envelope.spec, Mapping) else {}
+        of, _ = checked(RecoveryReference, spec.get("recoveryRef"))
+        if of and spec.get("decision") == Word.REFUSE:
+            by = str(spec.get("approver") or "an approver")
+            return RecoveryApproval(meta, of.name, of.uid, "", Word.REFUSE, by, answered=_is_answered(envelope))
+        return UnreadableApproval(meta, str(why), of.uid if of else "", _is_answered(envelope))
+
+
+def _is_answered(envelope: Envelope) -> bool:
+    return bool((envelope.status or {}).get("conditions"))
 
 
 def unwrapped(obj: object, kind: Kind) -> tuple[Meta, Envelope, str]:
@@ -293,12 +337,12 @@ def _called(obj: object) -> str:
     return "/".join(sound) or "without a name"
 
 
-def checked_spec(model: type[Model], envelope: Envelope, name: str) -> Model:
-    """The spec by its model. Raises InvalidDocument with a line for each problem."""
-    spec, problems = checked(model, envelope.spec, ("spec",))
+def checked_spec(model: type[Model], envelope: Envelope, name: str) -> tuple[Model, UnknownFields]:
+    """The spec by its model, and what stands there besides. Raises InvalidDocument with a line for each problem."""
+    spec, problems, found = checked_as_known(model, envelope.spec, ("spec",))
     if spec is None:
         raise _refusal(name, problems)
-    return spec
+    return spec, UnknownFields.of(found)
 
 
 def _refusal(name: str, problems: Sequence[Problem]) -> InvalidDocument:

@@ -16,8 +16,9 @@ from kafka_recovery.kube.resources.kinds import (
     PartitionRecovery,
     RecoveryApproval,
     RecoveryPolicy,
+    UnreadableApproval,
     WatchedCluster,
-    read_approval,
+    heard,
     read_cluster,
     read_policy,
     read_recovery,
@@ -53,13 +54,13 @@ class Objects:
         """An incident as the API server has it, for its status and resource version."""
         return await self.api.get(RECOVERIES.path(*key), deadline=SOON)
 
-    async def approvals(self, recovery: Key) -> Sequence[RecoveryApproval]:
+    async def approvals(self, recovery: Key) -> Sequence[RecoveryApproval | UnreadableApproval]:
         """What people said about a recovery of that name, oldest first."""
         namespace, name = recovery
         found = await self.api.list_all(
             APPROVALS.path(namespace), params={"fieldSelector": f"spec.recoveryRef.name={name}"}
         )
-        return sorted((read_approval(each) for each in found), key=lambda each: (each.meta.created_at, each.meta.name))
+        return sorted(map(heard, found), key=lambda each: (each.meta.created_at, each.meta.name))
 
 
 class SharedObjects(Objects):

@@ -7,13 +7,14 @@ import pytest
 from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.opening import why_not_open
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
-from unit.kube.clusters.watched import Watched
+from unit.kube.clusters.watched import Watched, loses_its_secret
 from unit.kube.journal.journals import PLACE
 from unit.kube.our_objects import PROD
 from unit.recovery.brokers import CLUSTER
@@ -122,3 +123,26 @@ async def test_a_cluster_is_watched_though_a_record_that_looks_like_ours_can_not
     assert len(watched.all.open()) == 1
     reason, message = watched.ready(PROD)
     assert (reason, "RecoveryRecord a-copy" in message) == ("OrphanedJournalDamaged", True)
+
+
+async def test_a_cluster_with_a_field_of_a_newer_release_is_watched_and_says_what_is_ignored(watched: Watched) -> None:
+    watched.api.change(CLUSTERS, "prod", aNewField=False)
+
+    await watched.all.reconcile(PROD)
+
+    assert watched.acting() == [PROD]
+    assert watched.ready(PROD, "UnknownFields")[1].endswith(
+        "ignores what it does not know: spec.aNewField says nothing"
+    )
+
+
+async def test_what_is_ignored_is_said_as_well_of_a_cluster_that_can_not_be_opened(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "way_in", loses_its_secret)
+    watched.api.change(CLUSTERS, "prod", aNewField=True)
+
+    await watched.all.reconcile(PROD)
+
+    assert watched.ready(PROD)[0] == "SecretMissing"
+    assert "spec.aNewField may forbid something" in watched.ready(PROD, "UnknownFields")[1]

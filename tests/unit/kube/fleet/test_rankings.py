@@ -82,6 +82,21 @@ async def test_the_job_sees_the_policy_as_it_was_when_it_was_submitted() -> None
     assert template["volumes"] == [{"name": "config", "configMap": {"name": "prod-29921040-1"}}]
 
 
+async def test_the_job_which_is_of_this_release_gets_no_field_of_a_newer_one() -> None:
+    world = SparkWorld()
+    world.api.put(POLICIES, "prod", {"rules": [{"name": "default", "aNewField": {"never": "on Fridays"}}]})
+    await world.look(2)
+
+    assert world.api.objects[POLICY_COPY]["data"] == {"policy.json": '{"rules": [{"name": "default"}]}'}
+
+
+async def test_a_ranking_with_a_field_of_a_newer_release_runs_and_says_what_it_takes_no_notice_of() -> None:
+    world = await submitted(aNewField=5)
+
+    said = next(each for each in world.raw["status"]["conditions"] if each["type"] == "UnknownFields")
+    assert "spec.aNewField may forbid something: its runs take no notice" in said["message"]
+
+
 async def test_a_policy_that_changes_before_the_copy_is_made_is_the_one_that_counts() -> None:
     world = SparkWorld()
     await world.look()

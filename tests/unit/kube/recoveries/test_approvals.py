@@ -25,7 +25,7 @@ from kafka_recovery.kube.resources.kinds import (
     CLUSTERS,
     POLICIES,
     RECOVERIES,
-    RecoveryApproval,
+    Meta,
     read_approval,
 )
 from kafka_recovery.recovery.supervision import Authority
@@ -149,8 +149,8 @@ async def test_an_author_who_can_not_be_answered_at_once_is_answered_soon_afterw
     question = await asked(by_hand)
     tries: list[str] = []
 
-    async def at_the_second_try(approval: RecoveryApproval, against: Reason | None) -> bool:
-        tries.append(approval.meta.name)
+    async def at_the_second_try(approval: Meta, against: Reason | None) -> bool:
+        tries.append(approval.name)
         return len(tries) > 1
 
     question.approvals.answered = at_the_second_try
@@ -268,14 +268,71 @@ def test_approvals_that_cannot_be_read_at_the_end_are_no_reason_not_to_end(by_ha
     assert by_hand.answers == []
 
 
-async def test_approvals_that_cannot_be_read_are_told_and_nothing_is_approved(by_hand: Operated) -> None:
+async def test_approvals_that_nobody_can_list_are_told_and_nothing_is_approved(by_hand: Operated) -> None:
     question = await asked(by_hand)
     by_hand.api.approve(question.digest)
-    by_hand.api.approve(question.digest, "of-a-newer-schema", unheard="of")
+    by_hand.api.unread = "/recoveryapprovals"
     blocked = await question.after(1), question.reason
-    by_hand.api.remove_approval("of-a-newer-schema")
+    by_hand.api.unread = None
 
     assert (*blocked, await question.after(1)) == ("", "ApprovalsUnreadable", "ann")
+
+
+async def test_a_yes_that_can_not_be_read_is_refused_alone_and_the_others_count(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, "of-a-newer-schema", maxLossClass="NegligibleOnly")
+    assert await question.after(1) == ""
+    assert "RecoveryApproval of-a-newer-schema is not used" in question.approvals.progress.reason.message
+    by_hand.api.approve(question.digest)
+
+    assert await question.after(1) == "ann"
+    assert by_hand.answers == [("of-a-newer-schema", "InvalidSpec"), ("yes", None)]
+
+
+async def test_a_no_is_heard_also_where_the_rest_of_it_can_not_be_read(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest)
+    by_hand.api.approve("of a newer form", "no", decision="Refuse")
+    await question.after(1)
+
+    assert (question.task.result(), str(question.approvals.refused)) == (
+        None,
+        "RefusedByApprover: ann refused the plan",
+    )
+
+
+async def test_a_no_that_can_not_be_read_and_is_of_another_recovery_ends_nothing(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    earlier = {"name": NAME, "uid": "of-an-earlier-one"}
+    by_hand.api.approve("of a newer form", "no", decision="Refuse", recoveryRef=earlier)
+    by_hand.api.approve(question.digest)
+
+    assert await question.after(1) == "ann"
+
+
+async def test_a_yes_with_an_empty_field_of_a_newer_release_counts(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, aNewField=False)
+
+    assert await question.after(1) == "ann"
+
+
+async def test_a_yes_whose_limits_this_release_does_not_know_is_refused_alone(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, "limited", onlyUntil="2026-11-21T13:00:00Z")
+    assert await question.after(1) == ""
+    by_hand.api.approve(question.digest)
+
+    assert await question.after(1) == "ann"
+    assert by_hand.answers == [("limited", "UnknownFields"), ("yes", None)]
+
+
+async def test_a_no_counts_whatever_else_it_says(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, "no", decision="Refuse", onlyUntil="2026-11-21T13:00:00Z")
+    await question.after(1)
+
+    assert question.approvals.refused is not None
 
 
 async def test_without_the_admission_policy_no_plan_that_may_lose_records_is_approved(by_hand: Operated) -> None:

@@ -198,6 +198,38 @@ async def test_a_person_is_asked_though_the_rules_want_nobody(
     assert now.authority is (APPROVE if code else AUTOMATIC)
 
 
+NEWER: dict[str, Callable[[Operated, object], None]] = {
+    "the cluster": lambda o, value: o.api.change(CLUSTERS, "prod", aNewField=value),
+    "the policy": lambda o, value: o.api.change(POLICIES, "rules", rules=[{"name": "rule", "aNewField": value}]),
+    "the recovery": lambda o, value: o.api.change(RECOVERIES, NAME, aNewField=value),
+}
+
+
+@pytest.mark.parametrize("write", NEWER.values(), ids=NEWER)
+async def test_what_a_newer_release_would_heed_asks_a_person(
+    owners: Operated, write: Callable[[Operated, object], None]
+) -> None:
+    supervision = owners.supervision()
+    write(owners, {"never": "on Fridays"})
+
+    now = await supervision.permission()
+
+    assert (now.authority, now.halted) == (APPROVE, None)
+    assert "aNewField, which may forbid what it would do" in supervision.asked_because(now)
+
+
+@pytest.mark.parametrize("write", NEWER.values(), ids=NEWER)
+async def test_what_the_api_server_fills_in_for_a_newer_release_changes_nothing(
+    owners: Operated, write: Callable[[Operated, object], None]
+) -> None:
+    supervision = owners.supervision()
+    write(owners, False)
+
+    now = await supervision.permission()
+
+    assert (now.authority, supervision.caution) == (AUTOMATIC, None)
+
+
 async def test_a_caution_that_is_over_is_forgotten(owners: Operated) -> None:
     owners.state.cools = COOLS
     supervision = owners.supervision()

@@ -183,14 +183,6 @@ def test_an_object_that_is_going_says_since_when_and_for_whom_it_waits() -> None
     )
 
 
-def test_a_field_that_this_version_does_not_know_may_be_a_restriction_so_it_is_refused() -> None:
-    assert refused(read_cluster, stored(CLUSTERS, CLUSTER | {"neverOnFridays": True, "suspnd": True})) == [
-        "WatchedCluster kafka/prod: spec.neverOnFridays: is an unknown field; known are clusterId, bootstrapServers, "
-        "strimziRef, tls, sasl, controllers, policyRef, authority, driver, replicaLogInfoApiKey, suspend, history",
-        "WatchedCluster kafka/prod: spec.suspnd: is an unknown field; did you mean suspend?",
-    ]
-
-
 def test_all_that_is_wrong_is_told_at_once_with_its_value() -> None:
     spec = CLUSTER | {"authority": "everything", "history": {"limit": -1}, "bootstrapServers": ["k"]}
 

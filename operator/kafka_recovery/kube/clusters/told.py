@@ -1,0 +1,58 @@
+"""What people are told of a WatchedCluster: its status, and an event and a line of the log where it takes a turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_recovery.kube.clusters import status as cluster_status
+from kafka_recovery.kube.clusters.held import WAITS
+from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import CLUSTERS
+
+_LOG = logging.getLogger(__name__)
+
+_WELL = {
+    "Ready": "True",
+    "KafkaHealthy": "True",
+    "ViewTrusted": "True",
+    "HistoryKnown": "True",
+    cluster_status.ALTERED: "False",
+}
+"""Of orders that are altered the recovery tells; here only that a deletion waits for them."""
+
+
+class ToldClusters:
+    """A status that another wrote meanwhile raises Requeue."""
+
+    def __init__(self, api: Api, events: Events) -> None:
+        self._api = api
+        self._events = events
+
+    async def write(self, raw: Object, status: dict[str, Any]) -> None:
+        """Make this the status of an object."""
+        meta = raw["metadata"]
+        try:
+            await self._api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
+        except Conflict as lost:
+            raise Requeue from lost
+        except NotFound:
+            return
+        for kind in _WELL:
+            before = condition_of(raw.get("status", {}).get("conditions", ()), kind)
+            after = condition_of(status["conditions"], kind)
+            known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
+            if after and before.get("reason") != after["reason"] and known:
+                warn = after["status"] != _WELL[kind]
+                with about(cluster=f"{meta['namespace']}/{meta['name']}"):
+                    _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
+                await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def condition_of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    """The condition of a type; empty: there is none."""
+    return next((each for each in conditions if each.get("type") == kind), {})
