@@ -24,6 +24,7 @@ from kafka_recovery.kube import fleet_main as fleet_program
 from kafka_recovery.kube import operator as kube_operator
 from kafka_recovery.kube.clusters import open_cluster, residences
 from kafka_recovery.kube.clusters.pod_witness import PodWitness
+from kafka_recovery.kube.clusters.watched_by import ClaimTimes
 from kafka_recovery.kube.operator import Settings
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
@@ -33,14 +34,19 @@ QUARANTINE = 8.0
 """Seconds; long enough to be seen."""
 _QUARANTINE = "TESTS_QUARANTINE"
 _SETTLED = "TESTS_SETTLED"
+_STALE = "TESTS_STALE"
 
 PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands", "kafka_recovery.kube.fleet_operator")
 """One server for all tests of a session."""
 
 
-def launched(quarantine: float = QUARANTINE, settled: float | None = None) -> Launch:
-    """How an operator with this quarantine is started, which knows where a broker lives after `settled` seconds."""
-    times = {_QUARANTINE: str(quarantine)} | ({} if settled is None else {_SETTLED: str(settled)})
+def launched(quarantine: float = QUARANTINE, settled: float | None = None, stale: float | None = None) -> Launch:
+    """How an operator with this quarantine is started, which knows where a broker lives after `settled` seconds.
+
+    What another one watches is left to it for `stale` seconds after it was last heard of.
+    """
+    given = {_QUARANTINE: quarantine, _SETTLED: settled, _STALE: stale}
+    times = {name: str(value) for name, value in given.items() if value is not None}
 
     def launch(options: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Forked:
         return PROGRAMS.start(f"{__name__}:operator", options, log, {**environment, **times})
@@ -55,7 +61,11 @@ def operator() -> None:
         vars(residences)["SETTLED"] = timedelta(seconds=float(settled))
         vars(open_cluster)["PodWitness"] = partial(PodWitness, pause=timedelta(seconds=float(settled) / 10))
     timing = Timing(quarantine=timedelta(seconds=float(os.environ.pop(_QUARANTINE))))
-    vars(kube_operator)["Settings"] = partial(Settings, timing=timing)
+    claims = ClaimTimes()
+    if stale := os.environ.pop(_STALE, ""):
+        third = timedelta(seconds=float(stale)) / 3
+        claims = ClaimTimes(renew=third, stale=third * 3, look=third / 3)
+    vars(kube_operator)["Settings"] = partial(Settings, timing=timing, claims=claims)
     program.main()
 
 

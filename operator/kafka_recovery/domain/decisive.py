@@ -26,6 +26,8 @@ class Decisive(StrEnum):
     """It can't be taken up until a person has mended it; it is Stalled."""
     WATCHED_CLUSTER_MISSING = "WatchedClusterMissing"
     """It is looked whether that is so, before anybody is told."""
+    WATCHED_ELSEWHERE = "WatchedElsewhere"
+    """Nothing is done, and nothing is said in the object's status: that is the other operator's."""
     TOO_MANY_RECOVERIES = "TooManyRecoveries"
     """It waits until there is room, and takes up none itself."""
     RANKING_NOT_READY = "RankingNotReady"

@@ -118,6 +118,7 @@ def run(
     settings = Settings(
         namespaces=places.watched,
         house=(places.home, name),
+        lease=(places.home, name) if lease else None,
         authority=authority,
         probe=starting.duration("--probe", probe),
         rescan=starting.duration("--rescan", rescan),

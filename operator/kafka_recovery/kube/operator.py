@@ -19,6 +19,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.housekeeping import Housekeeping
 from kafka_recovery.kube.clusters.policies import Policies
+from kafka_recovery.kube.clusters.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import say_less_of_watches
@@ -61,7 +62,8 @@ class Settings:
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
     server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of
     each wave, which no option changes: what Kafka may still do with a request that it did not answer is no matter of
-    taste.
+    taste. `lease`: namespace and name of the one by which this process acts, if it does by one; `claims`: how long
+    what it watches is left to it.
     """
 
     namespaces: tuple[str, ...]
@@ -74,6 +76,8 @@ class Settings:
     export: Export | None = None
     webhook: Webhook | None = None
     timing: Timing = field(default_factory=Timing)
+    lease: Key | None = None
+    claims: ClaimTimes = field(default_factory=ClaimTimes)
 
 
 class Operator:
@@ -160,6 +164,7 @@ class Operator:
             is_restored=lambda recovery: self._recoveries.is_restored(recovery),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
+            places=Places(settings.lease, settings.claims),
         )
 
         def read() -> Awaitable[House]:

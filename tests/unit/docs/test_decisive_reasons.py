@@ -38,6 +38,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "kube/recoveries/supervision.py": 1,
     },
     Decisive.WATCHED_CLUSTER_MISSING: {"kube/clusters/clusters.py": 2, "kube/recoveries/supervision.py": 1},
+    Decisive.WATCHED_ELSEWHERE: {"kube/clusters/watched_by.py": 1},
     Decisive.TOO_MANY_RECOVERIES: {"kube/watching/room.py": 1},
     Decisive.RANKING_NOT_READY: {"kube/recoveries/ranked_leaders.py": 1},
     Decisive.RANKING_UNREADABLE: {"kube/recoveries/ranked_leaders.py": 1},

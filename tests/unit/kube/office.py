@@ -13,6 +13,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
@@ -109,12 +110,17 @@ class Clusters:
 
     def __init__(self) -> None:
         self.known: dict[Key, OpenCluster | Reason] = {}
+        self.places = Places()
 
     def get(self, key: Key) -> OpenCluster | Reason:
         return self.known.get(key) or Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]}")
 
     def open(self) -> list[OpenCluster]:
         return [each for each in self.known.values() if isinstance(each, OpenCluster)]
+
+    def elsewhere(self, key: Key) -> Reason | None:
+        found = self.known.get(key)
+        return found if isinstance(found, Reason) and found.code == "WatchedElsewhere" else None
 
     def soon(self, key: Key) -> None:
         """Its status is not looked at here."""

@@ -22,7 +22,7 @@ from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import Meta
-from kafka_recovery.kube.resources.objects import Objects
+from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority
@@ -138,6 +138,7 @@ class Operated:
         *,
         named: Reason | None = None,
         signs: SignsOfLife | None = None,
+        lease: Key | None = None,
     ) -> KubeSupervision:
         """What owners say now."""
         return KubeSupervision(
@@ -152,6 +153,7 @@ class Operated:
             named=named,
             refused=refused if callable(refused) else lambda: None,
             signs=signs,
+            lease=lease,
         )
 
     def _noted(self, progress: Progress) -> None:

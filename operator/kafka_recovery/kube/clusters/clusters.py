@@ -7,8 +7,10 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -24,7 +26,8 @@ from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
-from kafka_recovery.kube.clusters.told import ToldClusters, condition_of
+from kafka_recovery.kube.clusters.told import ToldClusters, condition_of, is_of
+from kafka_recovery.kube.clusters.watched_by import Places, WatchedElsewhere
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -32,7 +35,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
-from kafka_recovery.kube.resources.unknown import ASKED, NONE, told
+from kafka_recovery.kube.resources.unknown import ASKED, NONE, UnknownFields, told
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
 from kafka_recovery.kube.watching.room import NOTHING, Used
@@ -56,6 +59,7 @@ class Clusters:
     `changed`: told that what is wanted of a cluster changed, or whether it is open; `stirred`: that what is known of
     its Kafka did. `opened`: told of each recovery that was just created here; a watch would tell some time later.
     `last_seen`: what earlier snapshots tell of a cluster, by its id. `timing`: of the waves of its recoveries.
+    `places`: which operator watches which.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Clusters:
         is_restored: Callable[[Key], bool] = lambda recovery: False,
         last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
         timing: Timing | None = None,
+        places: Places | None = None,
     ) -> None:
         self.api = api
         self._objects = Objects(api)
@@ -94,6 +99,7 @@ class Clusters:
         self._held = HeldClusters(api, is_restored)
         self._last_seen = last_seen
         self._timing = timing or Timing()
+        self.places = places or Places()
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
         self._same = SameKafka()
@@ -147,9 +153,13 @@ class Clusters:
         unknown = NONE
         try:
             await self._meet(key[0])
+            self.places.let_watch(key, raw)
             spec = self._read(key, raw)
             unknown = spec.unknown
+            raw = raw if self.places.is_ours(raw) else await self._claimed(raw)
             cluster = await self._opened(key, spec, raw)
+        except WatchedElsewhere as other:
+            return await self._leave(key, raw, other.reason)
         except (*NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
             self._has_problem(key, reason)
@@ -159,15 +169,16 @@ class Clusters:
             altered = await self._altered(key, raw)
             old, generation = raw.get("status", {}), raw["metadata"]["generation"]
             status = cluster_status.unopened(reason, generation, old, datetime.now(UTC), altered)
-            await self._told.write(raw, told(status, unknown, ASKED, raw, datetime.now(UTC)))
+            await self._write(raw, status, unknown)
             return AGAIN
         self._has_problem(key, None)
         await self._read_policy(cluster)
         altered = await self._altered(key, raw)
-        old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
+        old = raw.get("status", {}) if is_of(raw, spec.cluster_id) else {}
         view = cluster.watcher.view
         was_well = condition_of(old.get("conditions", ()), "Ready").get("status") == "True"
         if was_well and view.scanned_at is None and view.scan_fault is None and view.isolated is None:
+            await self._claimed(raw)
             return AGAIN  # the first look has not ended yet, which is no reason to take back what was told
         status = cluster_status.watched(
             view,
@@ -184,8 +195,34 @@ class Clusters:
             cluster.restarts,
             cluster.history.unkept,
         )
-        await self._told.write(raw, told(status, spec.unknown, ASKED, raw, datetime.now(UTC)))
-        return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
+        await self._write(raw, status, unknown)
+        return min(RESYNC, self.places.times.renew) if cluster.reachable() and not cluster.only_restores else AGAIN
+
+    async def _claimed(self, raw: Object) -> Object:
+        """The object, in whose status it stands that it is ours; all else stays as it was told."""
+        old = raw.get("status", {})
+        return await self._told.claim(raw, self.places.claiming(old, old, datetime.now(UTC)))
+
+    async def _write(self, raw: Object, status: dict[str, Any], unknown: UnknownFields) -> None:
+        now = datetime.now(UTC)
+        claimed = self.places.claiming(status, raw.get("status", {}), now)
+        await self._told.write(raw, told(claimed, unknown, ASKED, raw, now))
+
+    async def _leave(self, key: Key, raw: Object, other: Reason) -> timedelta:
+        """Another operator watches it: what it has begun here is left as by a crash, for that one to go on with."""
+        with suppress(InvalidDocument):
+            self._soon_all(self._same.met(read_cluster(raw)))
+        if self._problems.get(key) != other:
+            await self._told.left(raw, other)
+        self._has_problem(key, other)
+        await self._close(key)
+        self._metrics.not_watched("/".join(key))
+        return self.places.times.look
+
+    def elsewhere(self, key: Key) -> Reason | None:
+        """Why everything about a cluster is another operator's to do and to tell, if so."""
+        problem = self._problems.get(key)
+        return problem if problem and problem.code == Decisive.WATCHED_ELSEWHERE else None
 
     def _has_problem(self, key: Key, problem: Reason | None) -> None:
         """Why it can't be opened; recoveries that wait for that are told what they wait for."""
@@ -284,7 +321,7 @@ class Clusters:
         cluster.pods = broker_pods(self.api, spec)
         cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), why_only_restores(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
-        if _is_of(raw, spec.cluster_id):
+        if is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])
             told = raw["status"].get("brokerStates", ())
             cluster.incarnations = {int(each["id"]): int(each["incarnation"]) for each in told}
@@ -361,9 +398,3 @@ class Clusters:
         self._metrics.watched("/".join(key), offline, view.isolated is not None, unclean)
         self._soon(key, timedelta(milliseconds=200))
         self._stirred(key)
-
-
-def _is_of(raw: Object, cluster_id: str) -> bool:
-    """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
-    status = raw.get("status", {})
-    return bool(status) and status.get("clusterId", cluster_id) == cluster_id

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.held import WAITS
 from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound, Object
@@ -33,6 +34,20 @@ class ToldClusters:
         self._api = api
         self._events = events
 
+    async def claim(self, raw: Object, status: dict[str, Any]) -> Object:
+        """Write into an object that it is watched, before it is; returns it as it is now."""
+        meta = raw["metadata"]
+        try:
+            return await self._api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
+        except (Conflict, NotFound) as lost:
+            raise Requeue from lost
+
+    async def left(self, raw: Object, why: Reason) -> None:
+        """That another operator watches it: said beside the object, whose status is that one's."""
+        with about(cluster=f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"):
+            _LOG.warning("%s", why)
+        await self._events.say(raw, "Warning", why.code, "Watch", why.message)
+
     async def write(self, raw: Object, status: dict[str, Any]) -> None:
         """Make this the status of an object."""
         meta = raw["metadata"]
@@ -56,3 +71,9 @@ class ToldClusters:
 def condition_of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
     """The condition of a type; empty: there is none."""
     return next((each for each in conditions if each.get("type") == kind), {})
+
+
+def is_of(raw: Object, cluster_id: str) -> bool:
+    """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
+    status = raw.get("status", {})
+    return bool(status) and status.get("clusterId", cluster_id) == cluster_id

@@ -94,6 +94,7 @@ class Assembly:
             named=who_named(recovery),
             refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
             signs=signs,
+            lease=self.clusters.places.lease,
         )
         admission = Admission(self.api)
         approvals = KubeApprovals(

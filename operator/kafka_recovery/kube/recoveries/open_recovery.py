@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.hold_back import named_by
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery
+from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.watching.room import Room
 
 NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
@@ -64,6 +67,11 @@ class OpenRecovery:
     mended_by: MendedBy
     undoing_since: datetime | None = None
 
+    async def leave(self) -> None:
+        """As a crash would."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
     def known(self, name: str) -> Known:
         """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
         progress = self.run.progress
@@ -106,6 +114,17 @@ def tell_of(
     metrics.awaiting_approval(cluster, since)
     held = [each.run.holds_back for each in taken] + [each.held for each in untaken]
     metrics.pods_held(cluster, len(frozenset[str]().union(*held)))
+
+
+async def why_not_open(objects: Objects, cluster: Key, told: Reason) -> Reason:
+    """A process that has just started has not opened it yet: that is no reason to call it missing."""
+    if told.code != Decisive.WATCHED_CLUSTER_MISSING:
+        return told
+    try:
+        await objects.cluster(cluster)
+    except (NotFound, InvalidDocument):
+        return told
+    return NOT_YET
 
 
 async def end_in_order(runs: Mapping[asyncio.Task[None], RecoveryRun]) -> None:

@@ -33,6 +33,7 @@ from kafka_recovery.kube.recoveries.open_recovery import (
     end_in_order,
     held_by,
     tell_of,
+    why_not_open,
 )
 from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
@@ -161,6 +162,8 @@ class Recoveries:
         if raw.get("status", {}).get("finished"):
             self._drop(key)
             return None
+        if other := self._clusters.elsewhere((key[0], raw["spec"]["clusterRef"]["name"])):
+            return await self._leave_to(other, key, raw)
         try:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
@@ -209,6 +212,14 @@ class Recoveries:
             self._drop(key)
             return None
         return RESYNC if recovery.meta.deleting_since else presence_pause()
+
+    async def _leave_to(self, other: Reason, key: Key, raw: Object) -> timedelta:
+        """Another operator looks after it: no run of ours goes on, and nothing of ours stands in its status."""
+        if open_ := self._open.pop(key, None):
+            await open_.leave()
+            self._holders(open_.cluster.key)
+        self._not_taken(key, Untaken(raw["spec"]["clusterRef"]["name"], other, False, held_by(raw)))
+        return presence_pause()
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: OpenRecovery) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""
@@ -281,8 +292,7 @@ class Recoveries:
             self._drop(key)
         elif open_ and not self._is_current(open_):
             del self._open[key]
-            open_.task.cancel()
-            await asyncio.gather(open_.task, return_exceptions=True)
+            await open_.leave()
 
     async def _take_up(self, key: Key, recovery: PartitionRecovery) -> Reason | None:
         """Start the run of a recovery; returns why that can't be, for now."""
@@ -290,7 +300,7 @@ class Recoveries:
             return NOT_YET
         cluster = self._clusters.get((key[0], recovery.cluster_name))
         if isinstance(cluster, Reason):
-            return await self._why_not_open((key[0], recovery.cluster_name), cluster)
+            return await why_not_open(self._objects, (key[0], recovery.cluster_name), cluster)
         if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
@@ -307,16 +317,6 @@ class Recoveries:
         first = cluster.taken(key[1])
         mine = {other for other, each in self._untaken.items() if (other[0], each.cluster) == cluster.key}
         self.wake(lambda other, name: other in mine and first in (None, other[1]))
-
-    async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
-        """A process that has just started has not opened it yet: that is no reason to call it missing."""
-        if told.code != Decisive.WATCHED_CLUSTER_MISSING:
-            return told
-        try:
-            await self._objects.cluster(cluster)
-        except (NotFound, InvalidDocument):
-            return told
-        return NOT_YET
 
     async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:

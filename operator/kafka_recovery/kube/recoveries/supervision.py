@@ -12,6 +12,7 @@ from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters.watched_by import elsewhere
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.house import House, KnownHouse
@@ -48,6 +49,7 @@ class KubeSupervision:
     """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds.
 
     `named`: who named leaders, if anybody did: that wants an approver. `signs`: what looks found of attestations.
+    `lease`: this operator's; who has none believes to watch alone.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class KubeSupervision:
         named: Reason | None,
         refused: Callable[[], Reason | None] = lambda: None,
         signs: SignsOfLife | None = None,
+        lease: Key | None = None,
     ) -> None:
         self._objects = objects
         self._key = key
@@ -77,6 +80,7 @@ class KubeSupervision:
         self._named = named
         self._refused = refused
         self._signs = signs or SignsOfLife()
+        self._lease = lease
         self._last = Policy(())
         self._attested: tuple[Attestation, ...] = ()
         self._beyond_us: Reason | None = None
@@ -180,6 +184,8 @@ class KubeSupervision:
     def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
         if recovery.suspend:
             return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
+        if self._lease and cluster.watched_by not in (None, self._lease):
+            return elsewhere(cluster.watched_by)
         if cluster.meta.deleting_since:
             message = f"WatchedCluster {cluster.meta.name} is being deleted: altered orders are restored, no more"
             return Reason("WatchedClusterDeleted", message)

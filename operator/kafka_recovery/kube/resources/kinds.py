@@ -56,6 +56,9 @@ FINALIZER = f"{GROUP}/assignment-order"
 """Stands on a PartitionRecovery only while assignment orders of its plans are altered."""
 
 
+WATCHED_BY = "watchedBy"
+"""The field of a WatchedCluster's status that says where the Lease lies of the operator that watches it."""
+
 FROM_INCIDENT = "fromIncident"
 """The field of a PartitionRecovery's status by which the operator knows those that it opened itself."""
 
@@ -140,6 +143,8 @@ class WatchedCluster:
     kip_1275: Kip1275 = field(default_factory=Kip1275)
     controllers: ControllersSpec | Reason | None = None
     unknown: UnknownFields = NONE
+    watched_by: tuple[str, str] | None = None
+    """Namespace and name of the Lease whose holder watches it, by its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +236,16 @@ def read_cluster(obj: object) -> WatchedCluster:
         history=_history(spec.history, name) if spec.history else History(),
         controllers=controllers_of(spec.controllers) if spec.controllers else None,
         unknown=unknown,
+        watched_by=watched_by(envelope.status),
     )
+
+
+def watched_by(status: object) -> tuple[str, str] | None:
+    """Namespace and name of the Lease whose holder watches a WatchedCluster; None: nobody's, as far as can be read."""
+    told = status.get(WATCHED_BY) if isinstance(status, Mapping) else None
+    place = told if isinstance(told, Mapping) else {}
+    namespace, name = place.get("namespace"), place.get("name")
+    return (namespace, name) if isinstance(namespace, str) and isinstance(name, str) else None
 
 
 def read_policy(obj: object) -> RecoveryPolicy:

@@ -8,6 +8,7 @@ from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.credentials import SecretMissing
+from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.objects import Key
@@ -33,7 +34,7 @@ class SilentKafka:
 class Watched:
     """The clusters of one operator's process; `queue` is what should be reconciled, `woken` whose recoveries were."""
 
-    def __init__(self, api: OurObjects) -> None:
+    def __init__(self, api: OurObjects, places: Places | None = None) -> None:
         self.api = api
         self.queue: list[Key] = []
         self.woken: list[Key] = []
@@ -56,6 +57,7 @@ class Watched:
             claims=lambda key: {},
             at_work=lambda key: self.at_work,
             is_restored=lambda key: self.restored,
+            places=places,
         )
 
     async def settle(self, *keys: Key) -> None:

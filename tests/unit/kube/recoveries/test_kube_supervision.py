@@ -114,6 +114,22 @@ async def test_what_halts_later_halts_as_well(
     assert (halted.code if halted else "") == code
 
 
+@pytest.mark.parametrize(
+    ("lease", "code"), [(("two", "operator"), "WatchedElsewhere"), (("one", "operator"), ""), (None, "")]
+)
+async def test_nothing_is_begun_any_more_once_another_operator_watches_the_cluster(
+    owners: Operated, lease: tuple[str, str] | None, code: str
+) -> None:
+    supervision = owners.supervision(lease=lease)
+    await supervision.permission()
+    place = {"namespace": "one", "name": "operator", "renewed": "2026-11-21T12:00:00Z"}
+    owners.api.objects[CLUSTERS.path(NAMESPACE, "prod")]["status"] = {"watchedBy": place}
+
+    halted = (await supervision.permission()).halted
+
+    assert (halted.code if halted else "") == code
+
+
 def test_only_what_can_not_be_taken_back_ends_a_recovery() -> None:
     assert {"Deleted", "Aborted"} == OVER
 
