@@ -22,6 +22,7 @@ from testbed.ports import HOST
 from testbed.replicas import EpochStart
 from testbed.scenarios import OfflineTopic
 from testbed.security import Credentials, Mechanism, Security, Stronghold
+from testbed.small_volume import fill, seen_by
 from testbed.view import View
 from testbed.waiting import PATIENCE
 
@@ -35,6 +36,8 @@ class RealKafka:
     reaches the controller only through one. Data and logs go to `folder`; without one to a temporary folder that is
     removed at the end. `host` is the address of this machine where all of it listens; a Pod can't reach loopback.
     `environment` goes to the brokers' processes. With several `controllers` there is no `detour` and no `security`.
+    Each broker has so many `disks`, which are log directories; the last one of `small_disks` is a volume of so many
+    MiB, and ends with the broker's process.
 
     What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
@@ -56,6 +59,8 @@ class RealKafka:
         host: str = HOST,
         detour: int | None = None,
         environment: Mapping[str, str] | None = None,
+        disks: int = 1,
+        small_disks: Mapping[int, int] | None = None,
     ) -> None:
         self.release = Release.named(release)
         if controllers > 1 and (detour or security):
@@ -77,6 +82,8 @@ class RealKafka:
             host,
             detour,
             environment or {},
+            disks,
+            small_disks or {},
         )
         self._started: Nodes | None = None
 
@@ -197,6 +204,38 @@ class RealKafka:
                 shutil.rmtree(entry)
             elif entry.name != "meta.properties":
                 entry.unlink()
+
+    def break_disk(self, broker: int) -> None:
+        """The broker's last log directory is gone, as a volume that is not mounted any more; returns when it noticed.
+
+        It notices when it writes there next: `replica.high.watermark.checkpoint.interval.ms` says how soon.
+        """
+        directory = self._nodes.directories(broker)[-1]
+        directory.rename(_put_aside(directory))
+        directory.write_text("no directory")
+        self._view.wait_until(
+            f"broker {broker} has taken {directory} offline",
+            lambda: (self._nodes[broker].program.home / "server.log").read_text(errors="replace"),
+            lambda log: (
+                f"Stopping serving logs in dir {directory}" in log
+                or f"Stopping serving replicas in dir {directory}" in log
+            ),
+        )
+
+    def mend_disk(self, broker: int) -> None:
+        """What `break_disk` took away is there again, with all that is on it; the broker has to be started anew."""
+        directory = self._nodes.directories(broker)[-1]
+        directory.unlink()
+        _put_aside(directory).rename(directory)
+
+    def on_disk(self, broker: int, disk: int) -> frozenset[str]:
+        """Names of the copies in a broker's log directory, as its process sees it; disks are numbered from 1."""
+        directory = self._nodes.directories(broker)[disk - 1]
+        return frozenset(each.name for each in seen_by(self._nodes[broker].pid, directory).iterdir() if each.is_dir())
+
+    def fill_disk(self, broker: int, *, leave: int = 0) -> None:
+        """Somebody else's file takes all room but for so many bytes on the small disk of a broker that runs."""
+        fill(seen_by(self._nodes[broker].pid, self._nodes.directories(broker)[-1]), leave)
 
     def unregister(self, broker: int) -> None:
         """The cluster forgets a dead broker, until it is started again; returns when every other one knows."""
@@ -462,3 +501,7 @@ class RealKafka:
         if self._nodes.stronghold is None:
             raise RuntimeError("this cluster was started without security: RealKafka(security=Security())")
         return self._nodes.stronghold
+
+
+def _put_aside(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}-put-aside")

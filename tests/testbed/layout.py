@@ -93,6 +93,7 @@ class Layout:
     security: Stronghold | None
     host: str = HOST
     detour: Detour | None = None
+    disks: int = 1
     guarded_controller_ports: Mapping[str, int] = field(default_factory=dict)
     """By listener, where the controller asks who is there, in a cluster with security."""
 
@@ -141,7 +142,8 @@ class Layout:
         if self.detour and broker == self.detour.broker:
             there = f"{HOST}:{self.detour.advertised}"
             own |= {"controller.listener.names": DETOUR, "controller.quorum.bootstrap.servers": there}
-        return self._common(data) | own | rack | dict(self.properties)
+        directories = {"log.dirs": ",".join(map(str, directories_of(data, self.disks)))}
+        return self._common(data) | directories | own | rack | dict(self.properties)
 
     def _common(self, data: Path) -> dict[str, str]:
         session = round(self.session_timeout * 1000)
@@ -163,6 +165,11 @@ class Layout:
             "log.dirs": str(data),
             **secured,
         }
+
+
+def directories_of(data: Path, disks: int) -> list[Path]:
+    """A broker's log directories. The first one has its metadata too: a broker that loses that one ends (KIP-858)."""
+    return [data, *(data.with_name(f"{data.name}-{number}") for number in range(2, disks + 1))]
 
 
 def new_id() -> str:

@@ -21,6 +21,7 @@ from testbed.layout import (
     Detour,
     Layout,
     Listener,
+    directories_of,
     format_broker,
     new_id,
     write_properties,
@@ -28,6 +29,7 @@ from testbed.layout import (
 from testbed.node import Node, Program, State
 from testbed.ports import HOST, Ports
 from testbed.security import Mechanism, Security, Stronghold
+from testbed.small_volume import on_small_volume
 
 ELR = "eligible.leader.replicas.version"
 
@@ -50,6 +52,8 @@ class Wish:
     host: str
     detour: int | None
     environment: Mapping[str, str]
+    disks: int
+    small_disks: Mapping[int, int]
 
 
 class Nodes:
@@ -96,12 +100,17 @@ class Nodes:
             controller.start()
         for broker in self.layout.brokers:
             node = self._prepared(broker, self.layout.broker_properties(broker, self.data(broker)), self._wish.heap)
-            format_broker(self.data(broker), self.layout.cluster_id, broker)
+            for directory in self.directories(broker):
+                format_broker(directory, self.layout.cluster_id, broker)
             node.start()
 
     def data(self, number: int) -> Path:
         """The folder with a node's logs, in Kafka's sense of the word."""
         return self.folder / f"node-{number}" / "data"
+
+    def directories(self, broker: int) -> list[Path]:
+        """A broker's log directories; the first one is `data`."""
+        return directories_of(self.data(broker), self._wish.disks)
 
     def check(self) -> None:
         """NodeDied if a node ended that nobody ended."""
@@ -141,6 +150,7 @@ class Nodes:
             security=self.stronghold,
             host=self._wish.host,
             detour=self._detour(ports, stack),
+            disks=self._wish.disks,
             guarded_controller_ports={name: ports.take() for name in GUARDED} if self._wish.security else {},
         )
 
@@ -168,6 +178,8 @@ class Nodes:
         home.mkdir(parents=True)
         write_properties(home / "server.properties", properties)
         command = self._java.command(home, heap, "kafka.Kafka", str(home / "server.properties"))
+        if not controls and number in self._wish.small_disks:
+            command = on_small_volume(command, self.directories(number)[-1], self._wish.small_disks[number])
         environment = {**self._java.environment, **({} if controls else self._wish.environment)}
         self._nodes[number] = Node(Program(name, home, command, environment), self._guard)
         return self._nodes[number]

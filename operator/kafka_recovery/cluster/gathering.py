@@ -10,9 +10,13 @@ from datetime import datetime, timedelta
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
+from kafka_recovery.cluster.as_evidence import broker_of, partition_of
+from kafka_recovery.cluster.asking import BRIEF
+from kafka_recovery.cluster.broker_reader import BrokerReader
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerTimeout, ClusterError, TooLate
+from kafka_recovery.cluster.log_directories import log_directories
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
@@ -37,8 +41,8 @@ from kafka_recovery.domain.evidence import (
 )
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.log_directories import BrokerDirectories
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 _LAST_LOOK = 2
@@ -59,6 +63,7 @@ class Gathering:
 
     `epochs`: the brokers' own ones, as they are told while their logs are measured. `impostors`: brokers at whose
     address another one answers. `silent`: those that told nothing of any log, however often they were asked.
+    `directories`: what those say of their disks that told of a log, asked once; not in a last look.
     """
 
     brokers: Brokers
@@ -72,6 +77,7 @@ class Gathering:
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
     silent: dict[BrokerId, Reason] = field(default_factory=dict)
+    directories: dict[BrokerId, BrokerDirectories] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
         """All that is seen. Raises TooLate if that takes longer than a look may."""
@@ -98,9 +104,13 @@ class Gathering:
         One deadline to find out who is there, and which are silent; the attempts to measure; twice if the metadata
         changed meanwhile. A last look is one at what was seen before, in which brokers are asked but once.
         """
-        if self.rules.attempts == 1 and self.known:
+        if self._is_last:
             return _LAST_LOOK * self.rules.deadline
         return 2 * (1 + self.rules.attempts) * max(self.rules.deadline, STANDSTILL)
+
+    @property
+    def _is_last(self) -> bool:
+        return self.rules.attempts == 1 and bool(self.known)
 
     async def _evidence(self, until: float, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline
@@ -126,7 +136,7 @@ class Gathering:
         histories = await self._histories(view, measured, (until - loop_time()) / 2)
         elr = view.said.finalized_features.get(ELR_FEATURE, 0) > 0
         evidence = [
-            _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
+            partition_of(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
         if isinstance(histories, Mapping):
@@ -153,7 +163,7 @@ class Gathering:
         for state in states:
             for broker in state.replicas:
                 by_broker.setdefault(broker, []).append(state)
-        surveys = await together(*(self._survey(view, broker, held) for broker, held in by_broker.items()))
+        surveys = await together(*(self._held(view, broker, held) for broker, held in by_broker.items()))
         self._note_same_epochs()
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
         for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
@@ -174,6 +184,23 @@ class Gathering:
             for broker in brokers if len(brokers) > 1 else ():
                 at = self.members.listing.known[broker].address
                 self.impostors.setdefault(broker, AnotherBroker.same_epoch(at, broker, brokers, epoch).reason)
+
+    async def _held(
+        self, view: View, broker: BrokerId, states: Sequence[PartitionState]
+    ) -> Mapping[TopicPartition, Replica]:
+        """Its copies, and then its log directories: a volume that hangs holds up that answer, and no log's.
+
+        That takes what is left of the deadline that the copies had, and a second at most.
+        """
+        until = loop_time() + self.rules.deadline.total_seconds()
+        found = await self._survey(view, broker, states)
+        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        answers = any(each.log or (each.problem and each.problem.code == LOG_DIR_OFFLINE) for each in found.values())
+        if entry and answers and not self._is_last and broker not in self.directories | self.impostors:
+            until = min(until, loop_time() + BRIEF.total_seconds())
+            reader = BrokerReader(self.brokers, broker, entry.address, until)
+            self.directories[broker] = await log_directories(reader, [state.id for state in states])
+        return found
 
     async def _survey(
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]
@@ -272,6 +299,7 @@ class Gathering:
             observed_at=self.now(),
             took=took,
             as_of=view.as_of,
+            log_directories=tuple(told for id, told in sorted(self.directories.items()) if id not in self.impostors),
         )
 
     def _told(self, view: View) -> Iterator[ApiVersions]:
@@ -281,10 +309,10 @@ class Gathering:
         """What was said at its address is this broker's, unless another one was found to answer there."""
         if (why := self.impostors.get(entry.id)) is None:
             return replace(
-                _broker(entry, view.versions.get(entry.id), advances, view.faults.get(entry.id)),
+                broker_of(entry, view.versions.get(entry.id), advances, view.faults.get(entry.id)),
                 epoch=self.epochs.get(entry.id),
             )
-        return _broker(entry, None, None, why)
+        return broker_of(entry, None, None, why)
 
 
 def _was_behind(view: View, watermark: int) -> bool:
@@ -320,53 +348,6 @@ def _logs(
         if (earlier := known.get(state.id)) and earlier.topic_id == state.topic_id
     }
     return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
-
-
-def _broker(entry: BrokerEntry, versions: ApiVersions | None, advances: bool | None, why: Reason | None) -> Broker:
-    return Broker(
-        id=entry.id,
-        host=entry.address.host,
-        port=entry.address.port,
-        rack=entry.rack,
-        registered=True,
-        fenced=entry.fenced,
-        stopping=None,
-        reachable=versions is not None,
-        metadata_offset=versions.finalized_features_epoch if versions else None,
-        metadata_advances=advances,
-        problem=why,
-    )
-
-
-_evidence = made_quickly(PartitionEvidence)
-_NOT_ASKED = Reason("NotAsked", "the partition has a leader")
-
-
-def _partition(
-    state: PartitionState,
-    measured: Mapping[BrokerId, Replica],
-    ongoing: Mapping[TopicPartition, Reassignment] | Reason,
-    configs: TopicConfigs,
-    elr: bool,
-) -> PartitionEvidence:
-    known = isinstance(ongoing, Mapping)
-    return _evidence(
-        id=state.id,
-        topic_id=state.topic_id,
-        internal=state.internal,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        elr=state.elr if elr else None,
-        last_known_elr=state.last_known_elr if elr else None,
-        replicas=tuple(measured.get(broker) or Replica(broker, None, _NOT_ASKED) for broker in state.replicas),
-        reassignment=ongoing.get(state.id) if isinstance(ongoing, Mapping) else None,
-        reassignment_known=known,
-        min_isr=configs.min_isr,
-        unclean_election_enabled=configs.unclean_election_enabled,
-        tiered=configs.tiered,
-        configs_problem=configs.problem,
-    )
 
 
 def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState], list[MissingPartition]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafka_recovery.decision import pods
+from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
@@ -57,7 +57,7 @@ class Explanation:
     `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
     `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
     `attested`: what a person said of its brokers; that which does not count first. `pods`: what Kubernetes said of
-    those that were away.
+    those that were away. `directories`: what those that answered said of failed and of full log directories.
     """
 
     id: TopicPartition
@@ -77,6 +77,7 @@ class Explanation:
     since: tuple[str, ...]
     attested: tuple[str, ...]
     pods: tuple[str, ...]
+    directories: tuple[str, ...] = ()
 
 
 def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None) -> Explanation:
@@ -114,6 +115,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         since=tuple(_since(partition, led)),
         attested=tuple(told(plan.evidence, partition.assignment)),
         pods=tuple(_pods(partition, around.cluster)),
+        directories=tuple(log_directories.told(partition, around.cluster)),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.costs import BrokerCost, is_empty, why_unknown
+from kafka_recovery.decision.log_directories import marks
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.pods import place, pods_of
 from kafka_recovery.decision.returns import away, elected_by_kafka
@@ -53,7 +54,7 @@ def glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
     for id in order:
         cost = priced.get(id, BrokerCost(id))
         then = by_kafka.get(id, BrokerCost(id))
-        seen = state(plan.evidence.cluster.broker(id))
+        seen = ", ".join((state(plan.evidence.cluster.broker(id)), *marks(plan.evidence.cluster, id)))
         pod = "; ".join(map(place, pods_of(plan.evidence.cluster, id)))
         yield BrokerGlance(id, seen, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then, pod)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_recovery.decision import pods
+from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.better_proofs import instead_of_approving, is_named_badly
@@ -100,6 +100,8 @@ def elect_or_wait(plan: Plan) -> Choice:
         (
             *_nothing_better(len(proven), len(leaderless)),
             *unreachable,
+            *log_directories.failed_elsewhere(leaderless, plan.evidence.cluster, lost | {_asked_first(waiting, lost)}),
+            *log_directories.full_leaders(plan),
             *_empty_disks(leaderless, plan.evidence.cluster),
             *bugs,
         ),
@@ -250,10 +252,10 @@ def _start_first(
 ) -> Iterator[Question]:
     """Nobody has to ask of a broker whose disk was attested lost. `network`: nothing was said of it yet."""
     lost = attested_lost(cluster)
-    ordered = list(_by_gain(waiting, lost))
-    if not ordered:
+    first = _asked_first(waiting, lost)
+    if first is None:
         return
-    first, gain = ordered[0]
+    gain = sum(first in _returning(each) for each in waiting)
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
     saved = _saved_first(first, led)
@@ -275,7 +277,10 @@ def _start_first(
                 ("Yes, but files were lost or repaired on it, or may have been", _crashed(saved)),
                 ("No, it is lost", no),
             ),
-            tuple(pods.told(cluster, first)),
+            (
+                *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
+                *pods.told(cluster, first),
+            ),
         )
         return
     yield Question(
@@ -354,6 +359,11 @@ def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -
 def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:
     """The brokers that are away, and that Kafka elects by itself once they are back."""
     return frozenset(elected_by_kafka(partition)).intersection(away(partition))
+
+
+def _asked_first(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> BrokerId | None:
+    """Whose return brings back most; None: nobody's does."""
+    return next((broker for broker, _ in _by_gain(waiting, lost)), None)
 
 
 def _by_gain(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[tuple[BrokerId, int]]:

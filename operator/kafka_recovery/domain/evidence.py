@@ -20,6 +20,7 @@ from kafka_recovery.domain.ids import (
     TopicId,
     TopicPartition,
 )
+from kafka_recovery.domain.log_directories import BrokerDirectories
 from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.reason import Reason
 
@@ -213,6 +214,7 @@ class ClusterState:
     `attestations`: what a person said of brokers before this look; each that does not count in it says why.
     `pods`: of brokers that hold a copy and did not answer, as Kubernetes has them; nothing is decided by them.
     `pods_problem`: why they could not be seen; None: they were, or nobody can know which Pods are the brokers'.
+    `log_directories`: of brokers that hold a copy and answered; nothing is decided by them.
     """
 
     cluster_id: str
@@ -230,6 +232,7 @@ class ClusterState:
     attestations: tuple[Attestation, ...] = ()
     pods: tuple[BrokerPod, ...] = ()
     pods_problem: Reason | None = None
+    log_directories: tuple[BrokerDirectories, ...] = ()
 
     @property
     def releases(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     DescribeClusterResponse,
     DescribeConfigsResponse,
+    DescribeLogDirsResponse,
     DescribeQuorumResponse,
     DescribeTopicPartitionsResponse,
     ListPartitionReassignmentsResponse,
@@ -113,6 +114,18 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """One log directory as its broker tells of it, with the copies in it; the sizes are -1 where it is offline."""
+
+    path: str = "/data"
+    error: int = 0
+    total: int = 100 << 30
+    usable: int = 60 << 30
+    copies: tuple[TopicPartition, ...] = ()
+    incoming: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True)
 class Stale:
     """What a broker lists that is cut off from the controller. It does not know of brokers that came since."""
 
@@ -130,7 +143,8 @@ class Play:
     logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own. `hidden`: topics that are
     not described, and the error that is told instead. `elsewhere`: brokers that are listed under another address.
     `describes_configs` False: whoever asks lacks DESCRIBE_CONFIGS on the cluster. `metadata_versions`: the highest that
-    brokers support, where it is not 4.1's, or 3.9's.
+    brokers support, where it is not 4.1's, or 3.9's. `disks`: log directories by broker; one that is well if left out.
+    `disks_error`: the error code that DescribeLogDirs is answered with.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -153,6 +167,8 @@ class Play:
     elsewhere: dict[int, Address] = field(default_factory=dict)
     describes_configs: bool = True
     metadata_versions: dict[int, int] = field(default_factory=dict)
+    disks: dict[int, list[Disk]] = field(default_factory=dict)
+    disks_error: int = 0
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -195,6 +211,7 @@ class Play:
             "DescribeTopicPartitions": self.describe_partitions,
             "DescribeQuorum": self.describe_quorum,
             "DescribeConfigs": partial(self.describe_configs, broker),
+            "DescribeLogDirs": partial(self.describe_log_dirs, broker),
             "ListPartitionReassignments": lambda heard: ListPartitionReassignmentsResponse(topics=[]),
             "ListOffsets": partial(self.list_offsets, broker),
             "Fetch": partial(self.fetch, broker),
@@ -260,6 +277,22 @@ class Play:
                 )
             )
         return DescribeConfigsResponse(results=results)
+
+    def describe_log_dirs(self, broker: int, heard: Heard) -> Any:
+        """Of the copies that are asked about; of none, if none is named."""
+        wanted = {TopicPartition(each.topic, index) for each in heard.message.topics for index in each.partitions}
+        make = DescribeLogDirsResponse.DescribeLogDirsResult
+        results = [
+            make(
+                error_code=disk.error,
+                log_dir=disk.path,
+                topics=[_lying(make, each, moving) for moving in (False, True) for each in _of(disk, moving) & wanted],
+                total_bytes=disk.total,
+                usable_bytes=disk.usable,
+            )
+            for disk in self.disks.get(broker, [Disk()])
+        ]
+        return DescribeLogDirsResponse(error_code=self.disks_error, results=[] if self.disks_error else results)
 
     def describe_partitions(self, heard: Heard) -> Any:
         kind, at = DescribeTopicPartitionsResponse, heard.message.cursor
@@ -395,3 +428,15 @@ def _described(state: PartitionState) -> Any:
         last_known_elr=list(state.last_known_elr),
         offline_replicas=sorted(state.offline),
     )
+
+
+def _of(disk: Disk, moving: bool) -> set[TopicPartition]:
+    return set(disk.incoming if moving else disk.copies)
+
+
+def _lying(make: Any, id: TopicPartition, moving: bool) -> Any:
+    topic = make.DescribeLogDirsTopic
+    part = topic.DescribeLogDirsPartition(
+        partition_index=id.partition, partition_size=1, offset_lag=0, is_future_key=moving
+    )
+    return topic(name=id.topic, partitions=[part])

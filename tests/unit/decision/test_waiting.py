@@ -216,10 +216,11 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
     plan = decide(evidence(seen), ANY, waited=timedelta(hours=1))
     assert plan.elections
 
-    known_bug, question, _, yes, doubtful, no, *_ = told(plan)
+    known_bug, question, lives, _, yes, doubtful, no, *_ = told(plan)
 
     assert known_bug.startswith("KAFKA-19571 "), "a healthy directory may look failed"
     assert question == "Can the failed log directory of broker 1 be repaired with what is on it?"
+    assert lives == "Broker 1 lives; a log directory of it has failed, with orders-0. Which is not known."
     assert yes.startswith(
         "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can elect"
     )

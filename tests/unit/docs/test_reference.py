@@ -40,7 +40,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (Place.MEASUREMENT,),
         (
             *("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/metadata.py"),
-            *("cluster/gathering.py", "cluster/metadata_log/reader.py", "cluster/look.py"),
+            *("cluster/gathering.py", "cluster/as_evidence.py", "cluster/metadata_log/reader.py", "cluster/look.py"),
         ),
     ),
     ((Place.MEASUREMENT, Place.WATCHED_CLUSTER), ("kube/clusters/broker_pods.py",)),

@@ -55,6 +55,7 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
         if row.reason and not explanation.since and row.reason.message not in quoted:
             yield f"Broker {row.broker}: {row.reason}"
     yield from explanation.pods
+    yield from explanation.directories
     if explanation.loss:
         yield f"Loss: {explanation.loss}"
     yield from explanation.either_way

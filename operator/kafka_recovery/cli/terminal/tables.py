@@ -12,6 +12,7 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.decision import log_directories
 from kafka_recovery.decision.afterwards import absent, not_yet, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
@@ -62,7 +63,9 @@ def evidence_table(evidence: Evidence) -> RenderableType:
         if replica.problem
     ]
     gone = [Told(missing.id, missing.reason) for missing in evidence.missing]
-    return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
+    directories = tuple(log_directories.wrong(evidence))
+    noted = [lines("", *directories)] if directories else []
+    return Group(lines(heading, ""), shown, *noted, _sentences([*problems, *gone]))
 
 
 def plan_table(
@@ -274,7 +277,8 @@ def _warnings(plan: Plan) -> Iterator[str]:
             about.setdefault(warning, []).append(decision.id)
     for warning, ids in about.items():
         yield f"Warning: {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {warning}"
-    for note in (*which_releases(plan.evidence), *known_bugs(plan.evidence, Answer.INFORM)):
+    known = (*which_releases(plan.evidence), *known_bugs(plan.evidence, Answer.INFORM))
+    for note in (*known, *log_directories.unknown(plan.evidence.cluster)):
         yield f"Note: {note}"
 
 

@@ -18,6 +18,7 @@ from kafka_recovery.decision.card import AtHand
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
@@ -31,6 +32,7 @@ ENOUGH = EvidenceRules(required_answers=RequiredAnswers.ANY)
 BY_HAND = Policy((Rule("everything", evidence=ENOUGH),))
 BY_ITSELF = Policy((Rule("everything", evidence=ENOUGH, approval=Approval.AUTO_LOSSLESS),))
 LONG_AGO = timedelta(hours=1)
+GIB = 1 << 30
 TWO = MinInsyncReplicas(2, "TOPIC_CONFIG")
 ALONE = (step(1, 2, 3), step(1, 2), step(1))
 """Broker 3 left the ISR, then broker 2: with min.insync.replicas 2 nothing was acknowledged after that."""
@@ -201,6 +203,23 @@ def the_claim_of_the_last_member_is_new() -> Plan:
     return planned(replace(seen, cluster=replace(seen.cluster, pods=(pod,))))
 
 
+def a_log_directory_of_the_last_member_failed() -> Plan:
+    """Its broker lives, and serves what is in the other one."""
+    gone = Replica(BrokerId(1), None, Reason("LogDirOffline", "ListOffsets: Kafka answered KAFKA_STORAGE_ERROR (56)"))
+    seen = evidence(*orders(3, {1: gone, 2: log(27), 3: log(15)}), brokers=map(broker, range(1, 4)))
+    failed = LogDirectory("/data1", "KAFKA_STORAGE_ERROR", copies=(), incoming=())
+    other = LogDirectory("/data2", None, 500 * GIB, 310 * GIB, copies=(), incoming=())
+    its = BrokerDirectories(BrokerId(1), (failed, other))
+    return planned(replace(seen, cluster=replace(seen.cluster, log_directories=(its,))))
+
+
+def the_volume_of_the_next_leader_is_almost_full() -> Plan:
+    """It may fail as soon as it leads."""
+    seen = evidence(*orders(3, {1: silent(1), 2: log(27), 3: log(15)}))
+    its = BrokerDirectories(BrokerId(2), (LogDirectory("/data", None, 500 * GIB, 12 << 20),))
+    return planned(replace(seen, cluster=replace(seen.cluster, log_directories=(its,))))
+
+
 INCIDENTS: Mapping[str, Callable[[], Plan]] = {
     each.__name__: each
     for each in (
@@ -211,6 +230,7 @@ INCIDENTS: Mapping[str, Callable[[], Plan]] = {
         a_member_is_back_a_moment_ago, a_member_is_back_with_less, many_partitions, some_are_led_again,
         leader_epochs_are_unknown, retention_emptied_the_only_copy,
         the_pod_of_the_last_member_is_killed, the_claim_of_the_last_member_is_new,
+        a_log_directory_of_the_last_member_failed, the_volume_of_the_next_leader_is_almost_full,
     )
 }  # fmt: skip
 
