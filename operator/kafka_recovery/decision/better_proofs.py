@@ -22,7 +22,7 @@ from kafka_recovery.domain.policy import CandidateOrder
 _TOLD = 3
 """So many groups are told in full: what must never be done has to stand near them."""
 
-_AGAIN = f"have the policy's candidateOrder say {CandidateOrder.LEAST_LOSS}, and read the plan that follows"
+_AGAIN = f"set the policy's candidateOrder to {CandidateOrder.LEAST_LOSS}, and read the next plan"
 
 
 def instead_of_approving(plan: Plan) -> str:
@@ -106,15 +106,15 @@ def _lacks(loss: Loss) -> int:
 
 def _told(alike: Sequence[BetterProof]) -> str:
     order, leader, broker, loss_class, *_ = alike[0]
-    ids = named([each.id for each in alike])
+    ids, lacks = named([each.id for each in alike]), sum(each.lacks for each in alike)
     if loss_class is LossClass.LOSSLESS:
         lost = "it is proven that no record acknowledged with acks=all would be lost"
+        others = f" (of the {records(lacks)} that others hold and it lacks, none was)"
     else:
         most = records(sum(each.at_most for each in alike))
         lost = f"it is proven that at most {most} acknowledged with acks=all would be lost"
-    lacks = sum(each.lacks for each in alike)
-    others = f", though others hold {records(lacks)} that it lacks" if lacks else ""
+        others = f", though others hold {records(lacks)} that it lacks"
     return (
-        f"If broker {broker} led {ids}, {lost}{others}; {order} chooses broker {leader}. "
+        f"If broker {broker} led {ids}, {lost}{others if lacks else ''}; {order} chooses broker {leader}. "
         f"{_AGAIN[0].upper()}{_AGAIN[1:]}."
     )

@@ -25,7 +25,7 @@ from kafka_recovery.decision.returns import (
     listed_brokers,
     named_brokers,
 )
-from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait
+from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait, short_members
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -121,9 +121,21 @@ def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | N
     if not plan.elections or not at_hand.approve:
         return None
     if choice.stop:
-        return "If all else fails:", at_hand.approve
+        return f"{last_resort(plan)}:", at_hand.approve
     asked = any(each.needs_approval for each in plan.elections.values())
     return "Next, if you approve:" if asked else "To carry it out:", at_hand.approve
+
+
+def last_resort(plan: Plan) -> str:
+    """When to carry out a plan all the same that opens with why nobody may approve it; empty: it does not."""
+    if not why_stopped(plan):
+        return ""
+    elections, cluster = _elections(plan), plan.evidence.cluster
+    if any(better_proofs(plan)) or any(is_named_badly(*election, cluster) for election in elections):
+        return "To elect as planned all the same"
+    if any(_is_empty_leader(*election) for election in elections):
+        return "Only if no other copy is left"
+    return "If all else fails"
 
 
 def in_place_of_electing(plan: Plan) -> Iterator[str]:
@@ -147,7 +159,7 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
         first=(*found.first, *before_consent(plan)),
         questions=(*found.questions, *_before(elections)),
         after=(
-            *_if_not([decision for decision, _ in elections], passes=bool(at_hand.asked and at_hand.begins)),
+            *_if_not(plan, passes=bool(at_hand.asked and at_hand.begins)),
             *_after(elections, plan.evidence.cluster),
         ),
     )
@@ -340,9 +352,8 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: boo
     """Whoever reads `log end 0` at night may not see what it means."""
     empty: dict[BrokerId, list[tuple[Decision, PartitionEvidence]]] = {}
     for decision, partition in elections:
-        copy = partition.replica(decision.leader)
-        if copy is not None and is_empty(copy.log):
-            empty.setdefault(copy.broker, []).append((decision, partition))
+        if decision.leader is not None and _is_empty_leader(decision, partition):
+            empty.setdefault(decision.leader, []).append((decision, partition))
     for leader, found in sorted(empty.items()):
         held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}"
         deleted = "Once it leads, every other replica deletes ALL it holds there."
@@ -352,6 +363,11 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: boo
             continue
         first = f"See first if {named_brokers(others, 'or')} can lead with its own disk; plan again."
         yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
+
+
+def _is_empty_leader(decision: Decision, partition: PartitionEvidence) -> bool:
+    leader = partition.replica(decision.leader)
+    return leader is not None and is_empty(leader.log)
 
 
 def _may_hold_records(partition: PartitionEvidence) -> frozenset[BrokerId]:
@@ -377,14 +393,19 @@ def _silent(elections: Elections) -> Sequence[BrokerId]:
     return sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
 
 
-def _if_not(elected: Sequence[Decision], *, passes: bool) -> Iterator[Question]:
+def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:
     """`passes`: a person is asked for a while only, and then nobody may be."""
+    elected = plan.elections.values()
     asked = sum(decision.needs_approval for decision in elected)
-    if passes:
+    if asked and (short := short_members(plan)):
+        them = f"{named_brokers(short, 'or')} at any moment; the others then delete what it lacks"
+        yield Question("If nobody acts:", (("", f"Kafka can elect {them}."),))
+    elif passes:
         meanwhile = "nothing changes while a person is asked. Kafka can still elect a member of the ISR or ELR."
         yield Question("If nobody approves:", (("", meanwhile),))
     elif asked and asked == len(elected):
-        nothing = "this plan changes nothing. Kafka can still elect a member of the ISR or ELR by itself."
+        they, stay = ("it", "stays") if len(elected) == 1 else ("they", "stay")
+        nothing = f"this plan changes nothing; {they} {stay} offline until Kafka can elect a broker that is back."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:
         waits = f"{partitions(asked)} {'waits' if asked == 1 else 'wait'}; what is UNASKED is elected all the same."

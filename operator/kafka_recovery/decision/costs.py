@@ -140,7 +140,13 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost], *, proven_too: bool = Tru
         if some and proven_too
         else ""
     )
-    return f"Electing as planned may lose {what}.{but}{witnessed}"
+    electing = "Acknowledged or not, electing" if _is_bounded(elections.values()) else "Electing"
+    return f"{electing} as planned may lose {what}.{but}{witnessed}"
+
+
+def _is_bounded(elections: Iterable[Decision]) -> bool:
+    """Whether it is known how many acknowledged records are lost at most, so that nobody adds the others to them."""
+    return all(each.loss is not None and each.loss.at_most is not None for each in elections)
 
 
 def _witnessed(elections: Iterable[Decision]) -> str:

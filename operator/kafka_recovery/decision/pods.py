@@ -127,8 +127,8 @@ def dangers(pods: Iterable[BrokerPod], at: datetime) -> Iterator[str]:
             if claim.made is not None and claim.made > at - _YOUNG:
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
-                    f"disk may be EMPTY. Keep broker {pod.broker} stopped while its partitions have no leader, until "
-                    "you know what is on it."
+                    f"disk may be EMPTY. While its partitions have no leader, keep its Pod from starting (leave a "
+                    "Pending one so), and look for its old volume (kubectl get pv)."
                 )
         if pod.ephemeral:
             yield (

@@ -35,6 +35,8 @@ from kafka_recovery.domain.policy import Approval
 
 _APPROVE = "approve this plan"
 _EACH = "see what the plan says of each partition"
+_NEXT = "wait for the next plan, which says whether another broker can lead"
+_IF_NO_COPY = "look for another copy, and plan again; approve this plan only if there is none"
 _COPIED = "first copy the directories that may hold more than the new leader, then "
 
 _NAMED = 3
@@ -124,7 +126,7 @@ def _otherwise(plan: Plan) -> str:
         return ""
     leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
     if any(leader is not None and is_empty(leader.log) for leader in leaders):
-        return "look for another copy, and plan again; approve this plan only if there is none"
+        return _IF_NO_COPY
     return instead_of_approving(plan) or _APPROVE
 
 
@@ -163,9 +165,10 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, 
             if lacks := visible_lacks(each, member):
                 most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
+        yet = " Do not approve yet." if asked else ""
         yield (
-            f"{'DO NOT APPROVE YET. ' if asked else ''}DANGER: stop broker {broker} NOW, and keep it stopped. Kafka "
-            f"can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
+            f"DANGER: STOP BROKER {broker} NOW, so that nothing starts it again (a deleted Pod is made anew).{yet} "
+            f"Kafka can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
             f"{records(sum(lacking))} of another replica there: once it leads, the other replicas delete what it "
             "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
             "of another broker only if that volume is lost: nobody has read what is on that volume."
@@ -186,22 +189,29 @@ def _reconnect_first(
     for broker, theirs in _whole_members(waiting, cluster, short):
         count = len(theirs)
         yes = (
-            f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
-            "replica that was read holds a record that it lacks."
+            f"repair that, WITHOUT a restart, and wait. It runs, and answers: Kafka can elect it by "
+            f"itself{_of(count, waiting)}, and no replica that was read holds a record that it lacks."
         )
+        once_stopped = "read the plan that follows" if otherwise in ("", _APPROVE) else otherwise
         others = sorted({id for each in theirs for id in more.get(each.id, ())} - {broker})
         too = (
             f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
         )
         copied = (
-            f"stop broker {broker} and copy its directories of these partitions{too}, then {otherwise or 'plan again'}."
+            f"stop broker {broker} for good, copy its directories of these partitions{too}, then {once_stopped}."
             f" That is worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
         )
         alone = any(replica.leads for each in theirs for replica in each.replicas if replica.broker == broker)
-        no = copied if otherwise or alone else f"{_EACH}."
+        no = copied if otherwise or alone else f"{_NEXT}."
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
         unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or pod."
         yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
+
+
+def short_members(plan: Plan) -> Sequence[BrokerId]:
+    """Brokers that answer, that Kafka can elect by itself, and that lack records which others hold."""
+    leaderless = [each for each in plan.evidence.partitions if each.leader is None]
+    return sorted(_short_members(leaderless, plan.evidence.cluster))
 
 
 def _short_members(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> frozenset[BrokerId]:
@@ -259,7 +269,10 @@ def _start_first(
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
     saved = _saved_first(first, led)
-    elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}."
+    rest = "" if gain == len(waiting) else " Then plan again for the others."
+    elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}.{rest}"
+    twins = sorted(frozenset().union(*map(_returning, its)) - {first} - lost)
+    crashed = _crashed(saved, twins)
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next([broker for broker, _ in _by_gain(waiting, lost | {first})], waiting, otherwise, also)}."
     nothing = "start nothing, approve nothing" if otherwise else "start nothing"
@@ -274,8 +287,8 @@ def _start_first(
                     f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
                     f"{elected}",
                 ),
-                ("Yes, but files were lost or repaired on it, or may have been", _crashed(saved)),
-                ("No, it is lost", no),
+                ("Yes, but files were lost or repaired on it, or may have been", crashed),
+                ("No, it is lost for good", no),
             ),
             (
                 *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
@@ -287,24 +300,25 @@ def _start_first(
         f"Can broker {first} be started with its own, intact disk?",
         (
             unknown,
-            ("Yes, its host did not crash", f"{saved}start it, wait. {elected}"),
-            (f"Yes, but {_DOUBTS}", _crashed(saved)),
-            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise, network)),
-            ("No, its disk is lost", no),
+            ("Yes, its machine stayed up", f"{saved}start it, wait. {elected}"),
+            (f"Yes, but {_DOUBTS}", crashed),
+            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise, saved, network)),
+            ("No, its disk is lost for good", no),
         ),
         tuple(pods.told(cluster, first)),
     )
 
 
 _ELSEWHERE = "copy first as above, then start it with that disk on another machine."
-_DOUBTS = "its host crashed or may have, or its volume was detached by force or set back"
+_DOUBTS = "its machine crashed or may have, or its volume was detached by force or restored"
 
 
-def _elsewhere_or_unreached(otherwise: str, network: bool) -> Iterator[tuple[str, str]]:
+def _elsewhere_or_unreached(otherwise: str, saved: str, network: bool) -> Iterator[tuple[str, str]]:
+    """A broker that is reached again joins those that lead by now, as one that is started does."""
     yield "Its machine is dead, its disk whole", _ELSEWHERE
     if network:
         nothing = " Approve nothing: clients" if otherwise else " Clients"
-        yield "It runs, but can't be reached", f"repair its network, and wait.{nothing} may still write to it."
+        yield "It runs, but can't be reached", f"{saved}repair its network, and wait.{nothing} may still write to it."
 
 
 def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
@@ -319,10 +333,12 @@ def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
     return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
 
 
-def _crashed(saved: str) -> str:
+def _crashed(saved: str, twins: Sequence[BrokerId]) -> str:
+    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing."""
+    asked = f"ask the same of {named_brokers(twins, 'or')} before you start either; " if twins else ""
     return (
-        f"{saved or 'first '}copy the partitions' directories on the brokers that run, then start it. Once it "
-        "leads, they delete what it has lost."
+        f"{asked}{saved or 'first '}copy the partitions' directories on the other brokers, then start it. Once it "
+        "leads, the others delete what it lost."
     )
 
 
@@ -330,6 +346,8 @@ def _next(
     others: Sequence[BrokerId], waiting: Sequence[PartitionEvidence], otherwise: str, also: Sequence[BrokerId]
 ) -> str:
     """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
+    if not others and otherwise == _IF_NO_COPY and also:
+        return f"look for a copy on {named_brokers(also, 'or')} and plan again; approve if there is none"
     if not others and not otherwise and also:
         return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:

@@ -31,9 +31,9 @@ def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the
     plan = decide(evidence(offline(), offline(id=SECOND)), LONGEST)
 
     more = (
-        "If broker 3 led orders-0, orders-1, it is proven that no record acknowledged with acks=all would be lost, "
-        "though others hold 40 records that it lacks; LongestLog chooses broker 2. Have the policy's candidateOrder "
-        "say LeastLoss, and read the plan that follows."
+        "If broker 3 led orders-0, orders-1, it is proven that no record acknowledged with acks=all would be lost (of "
+        "the 40 records that others hold and it lacks, none was); LongestLog chooses broker 2. Set the policy's "
+        "candidateOrder to LeastLoss, and read the next plan."
     )
     assert list(better_proofs(plan)) == [([ORDERS, SECOND], more)]
     assert card(plan).stop == (f"DO NOT APPROVE. {more}",)
@@ -73,7 +73,7 @@ def test_nobody_is_told_to_approve_it_once_the_disk_of_the_dead_is_known_to_be_l
     assert choice is not None
     told = " ".join(choice.sentences())
 
-    assert "No, its disk is lost: have the policy's candidateOrder say LeastLoss, and read the plan" in told
+    assert "No, its disk is lost for good: set the policy's candidateOrder to LeastLoss, and read the next plan" in told
     assert "approve this plan" not in told
 
 

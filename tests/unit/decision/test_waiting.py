@@ -51,8 +51,8 @@ LATER = (
     "joining, it deletes what the leader lacks."
 )
 CRASHED = (
-    "Yes, but its host crashed or may have, or its volume was detached by force or set back: first copy the "
-    "partitions' directories on the brokers that run, then start it. Once it leads, they delete what it has lost."
+    "Yes, but its machine crashed or may have, or its volume was detached by force or restored: first copy the "
+    "partitions' directories on the other brokers, then start it. Once it leads, the others delete what it lost."
 )
 ELSEWHERE = "Its machine is dead, its disk whole: copy first as above, then start it with that disk on another machine."
 UNREACHED = (
@@ -83,11 +83,11 @@ def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_
     assert told(planned((1,))) == [
         "Can broker 1 be started with its own, intact disk?",
         UNKNOWN,
-        "Yes, its host did not crash: start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
+        "Yes, its machine stayed up: start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
         CRASHED,
         ELSEWHERE,
         UNREACHED,
-        "No, its disk is lost: approve this plan.",
+        "No, its disk is lost for good: approve this plan.",
     ]
 
 
@@ -97,19 +97,22 @@ def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_star
     led = partition({1: dead(1), 2: log(10)}, id=TopicPartition("payments", 0), leader=BrokerId(2))
     plan = replace(plan, evidence=replace(plan.evidence, partitions=(*plan.evidence.partitions, led)))
 
-    _, _, yes, crashed, *_ = told(plan)
+    _, _, yes, crashed, _, unreached, *_ = told(plan)
 
     assert "first copy its directories of payments-0, which another broker leads already; then copy the" in crashed
     assert yes.startswith(
-        "Yes, its host did not crash: first copy its directories of payments-0, which another broker leads already; "
+        "Yes, its machine stayed up: first copy its directories of payments-0, which another broker leads already; "
         "then start it, wait."
+    )
+    assert unreached.startswith("It runs, but can't be reached: first copy its directories of payments-0, which"), (
+        "it joins that leader as soon as it is reached again"
     )
 
 
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
     plan = planned((1,))
     plan = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
-    assert "No, its disk is lost: see what the plan says of each partition." in told(plan)
+    assert "No, its disk is lost for good: see what the plan says of each partition." in told(plan)
     assert "Nobody knows yet: start nothing: look at that disk." in told(plan)
 
 
@@ -119,7 +122,9 @@ def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_appr
     plan = decide(seen, ANY, waited=timedelta(hours=1), designated={ORDERS: BrokerId(3)})
     assert [each.leader for each in plan.elections.values()] == [BrokerId(3)]
 
-    assert "No, its disk is lost: plan again without naming broker 3, and read that plan" in " ".join(told(plan))
+    assert "No, its disk is lost for good: plan again without naming broker 3, and read that plan" in " ".join(
+        told(plan)
+    )
 
 
 def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
@@ -129,15 +134,16 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
     )
     assert plan.elections
 
-    assert "look for another copy, and plan again; approve this plan only if there is none." in " ".join(told(plan))
+    assert "look for a copy on broker 2 and plan again; approve if there is none." in " ".join(told(plan))
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
     _, question, _, yes, *_, no = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
+    assert yes.endswith(" Then plan again for the others.")
     assert no == (
-        "No, its disk is lost: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
+        "No, its disk is lost for good: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
         "partitions) and broker 3 (Kafka can elect it on 1 of 5 partitions), then plan again. Only if all these disks "
         "are lost: first copy the directories that may hold more than the new leader, then approve this plan."
     )
@@ -145,10 +151,11 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
 
 def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_about_before_anybody_approves() -> None:
     """Both were in sync on all of them, so that each alone brings all of them back."""
-    *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
+    _, _, _, _, crashed, *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
+    assert "restored: ask the same of broker 2 before you start either; first copy the" in crashed
     assert no.startswith(
-        "No, its disk is lost: approve nothing yet; ask the same of broker 2 (Kafka can elect it), then plan again. "
-        "Only if both disks are lost: "
+        "No, its disk is lost for good: approve nothing yet; ask the same of broker 2 (Kafka can elect it), then plan "
+        "again. Only if both disks are lost: "
     )
 
 
@@ -225,7 +232,7 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
         "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can elect"
     )
     assert "first copy the partitions' directories" in doubtful
-    assert no == "No, it is lost: approve this plan."
+    assert no == "No, it is lost for good: approve this plan."
     assert "silent is not dead" not in " ".join(at_the_prompt(plan)), "it runs, and serves other partitions"
 
 
@@ -242,10 +249,10 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "the controllers.",
         "Can the heartbeats of broker 1 reach the controllers again?",
         "Nobody knows yet: approve nothing: look from its machine or pod.",
-        "Yes: see to that, and wait. It runs, and answers: Kafka can elect it by itself, and no replica that was read "
-        "holds a record that it lacks.",
-        "No: stop broker 1 and copy its directories of these partitions, then approve this plan. That is worse: what "
-        "it alone holds is then in that copy only.",
+        "Yes: repair that, WITHOUT a restart, and wait. It runs, and answers: Kafka can elect it by itself, and no "
+        "replica that was read holds a record that it lacks.",
+        "No: stop broker 1 for good, copy its directories of these partitions, then read the plan that "
+        "follows. That is worse: what it alone holds is then in that copy only.",
     ]
 
 
@@ -260,8 +267,8 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
     (no,) = [each for each in told(plan) if each.startswith("No: ")]
 
     assert no.startswith(
-        "No: stop broker 1 and copy its directories of these partitions and those of broker 2 and broker 4, which may "
-        "hold more than the new leader as well, then "
+        "No: stop broker 1 for good, copy its directories of these partitions and those of broker 2 and broker 4, "
+        "which may hold more than the new leader as well, then "
     )
     assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
 
@@ -269,10 +276,11 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
-        "DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 "
-        "partition at any moment, and it lacks up to 27 records of another replica there: once it leads, the other "
-        "replicas delete what it lacks. Then see whether its own volume is only not mounted, and start it with that. "
-        "Approve the election of another broker only if that volume is lost: nobody has read what is on that volume."
+        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (a deleted Pod is made anew). Do not approve yet. "
+        "Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 records of another replica "
+        "there: once it leads, the other replicas delete what it lacks. Then see whether its own volume is only not "
+        "mounted, and start it with that. Approve the election of another broker only if that volume is lost: nobody "
+        "has read what is on that volume."
     ]
 
 
@@ -283,7 +291,9 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
 
     danger, gains_nothing = told(plan)
 
-    assert danger.startswith("DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped.")
+    assert danger.startswith(
+        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (a deleted Pod is made anew). Do not approve"
+    )
     assert gains_nothing.startswith("Waiting saves nothing")
 
 
@@ -296,7 +306,7 @@ def test_a_member_that_is_whole_on_one_partition_and_short_on_another_is_helped_
     brokers = (broker(1, fenced=True), broker(2), broker(3))
     said = " ".join(told(decide(evidence(whole, short, brokers=brokers), ANY, waited=timedelta(hours=1))))
 
-    assert "DANGER: stop broker 1 NOW" in said
+    assert "DANGER: STOP BROKER 1 NOW" in said
     assert "heartbeats" not in said
 
 
@@ -321,7 +331,9 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     _, question, *_, no = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
-    assert no.startswith("No, its disk is lost: see who else can be started with its own disk (broker 1 and 3), and")
+    assert no.startswith(
+        "No, its disk is lost for good: see who else can be started with its own disk (broker 1 and 3), and"
+    )
     assert elect_or_wait(plan).never == (NEVER, LATER)
 
 
@@ -332,7 +344,9 @@ def test_where_nobody_can_be_elected_nobody_is_sent_to_start_a_broker_whose_disk
     plan = decide(evidence(partition(held, isr=(2,)), brokers=away, attestations=(gone,)), ANY)
     assert not plan.elections
 
-    assert told(plan)[-1].startswith("No, its disk is lost: see who else can be started with its own disk (broker 1), ")
+    assert told(plan)[-1].startswith(
+        "No, its disk is lost for good: see who else can be started with its own disk (broker 1), "
+    )
 
 
 WITHOUT_ISR: dict[str, Any] = {"isr": (), "elr": (BrokerId(1), BrokerId(2)), "last_known_elr": ()}

@@ -23,7 +23,7 @@ from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision.attesting import attested
-from kafka_recovery.decision.card import AtHand, why_stopped
+from kafka_recovery.decision.card import AtHand, last_resort
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.attestation import Attestation
@@ -116,7 +116,7 @@ async def plan(
     if out and sound:
         write_new(out, plan_files.as_text(document))
     following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
-    when = "If all else fails" if why_stopped(made) else "Next"
+    when = last_resort(made) or "Next"
     ending = f"{when}: {following}" if following else "Next: nothing to execute." if sound else ""
     write_result(output, document, plan_table(made, at_hand=AtHand(following, _NOT_YET, _INTERRUPT)), ending)
     code = all_seen(made.evidence)

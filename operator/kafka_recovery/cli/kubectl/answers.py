@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.decision.card import AtHand, why_stopped
+from kafka_recovery.decision.card import AtHand, last_resort
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
@@ -35,8 +35,8 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     approve = _approve(session, incident)
     passes = incident.plan and incident.plan.because and incident.state not in _FOR_GOOD
     wait = _WAIT_ALL if passes else _WAIT
-    if why_stopped(plan):
-        return Ask(("", wait, _STOPPED), f"If all else fails: {approve}\n{no}")
+    if when := last_resort(plan):
+        return Ask(("", wait, _STOPPED), f"{when}: {approve}\n{no}")
     return Ask(("", wait, _OTHERWISE), f"Approve: {approve}\n{no}")
 
 

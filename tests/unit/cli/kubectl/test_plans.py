@@ -98,8 +98,8 @@ def test_below_a_plan_that_is_not_to_be_approved_the_last_line_does_not_say_appr
     assert "\nDO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-17." in shown
     assert "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:" in one_line(shown)
     command = f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
-    assert f"\nIF ALL ELSE FAILS: {command}\n" in shown
-    assert f"\nIf all else fails: {command}\nRefuse:  " in shown
+    assert f"\nONLY IF NO OTHER COPY IS LEFT: {command}\n" in shown
+    assert f"\nOnly if no other copy is left: {command}\nRefuse:  " in shown
     assert "Approve: " not in shown
 
 

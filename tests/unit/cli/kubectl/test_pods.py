@@ -101,7 +101,7 @@ def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plu
     told = one_line(plugin("status", "prod-1").stdout)
 
     assert "DANGER: claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC" in told
-    assert "its disk may be EMPTY. Keep broker 1 stopped while its partitions have no leader" in told
+    assert "its disk may be EMPTY. While its partitions have no leader, keep its Pod from starting" in told
 
 
 def test_a_volume_that_is_lost_is_said_to_be_lost(strimzi: Node, plugin: Plugin) -> None:

@@ -39,7 +39,7 @@ def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_firs
         assert re.search(rf"elect .*\b{decision.leader}\b[^.]* on \d", first)
         assert decision.loss is not None
         assert re.search(rf"\. {decision.loss.loss_class}( on \S+ partitions?)?: ", first)
-    assert any(word in first for word in ("CAN ", "DANGER: stop", "Waiting saves nothing"))
+    assert any(word in first for word in ("CAN ", "DANGER: STOP BROKER", "Waiting saves nothing"))
     assert any(each.verdict is Verdict.ELECT for each in plan.decisions)
 
 
@@ -75,7 +75,7 @@ def test_one_thing_alone_is_called_the_first(incident: str) -> None:
 
 def test_whoever_cannot_reconnect_an_old_leader_is_told_what_to_do_and_not_where_to_read_on() -> None:
     shown = " ".join(as_shown(INCIDENTS["the_old_leader_still_leads"]()).split())
-    assert "No: stop broker 1 and copy its directories of these partitions, then plan again. That is worse" in shown
+    assert "No: stop broker 1 for good, copy its directories of these partitions, then read the plan that" in shown
     assert "see what the plan says of each partition" not in shown
 
 
@@ -107,7 +107,10 @@ def test_a_plan_beside_which_a_better_one_may_be_had_opens_with_that(incident: s
 
 def test_a_plan_beside_which_kafka_may_elect_a_broker_with_less_opens_with_stopping_it() -> None:
     _, first, *_ = as_shown(INCIDENTS["a_member_is_back_with_less"]()).splitlines()
-    assert first.startswith("DO NOT APPROVE YET. DANGER: stop broker 1 NOW, and keep it stopped.")
+    assert first.startswith("DANGER: STOP BROKER 1 NOW, so that nothing starts it again (a deleted Pod is made anew).")
+    shown = " ".join(as_shown(INCIDENTS["a_member_is_back_with_less"]()).split())
+    assert "IF NOBODY ACTS: Kafka can elect broker 1 at any moment; the others then delete what it lacks." in shown
+    assert "changes nothing" not in shown
 
 
 def test_a_plan_beside_which_a_member_runs_that_lacks_nothing_opens_with_that() -> None:
@@ -193,19 +196,29 @@ def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_car
     assert "This plan would elect broker 3 on 2 partitions, if it is approved." in shown
     assert "IF NOBODY APPROVES: nothing changes while a person is asked." in shown, "and then they begin"
     for_good = as_shown(unasked, replace(asks, begins=""))
-    assert "IF NOBODY APPROVES: this plan changes nothing." in for_good
-    assert f"IF ALL ELSE FAILS: {asks.approve}" in shown
+    assert "IF NOBODY APPROVES: this plan changes nothing; they stay offline until Kafka can elect" in for_good
+    assert f"ONLY IF NO OTHER COPY IS LEFT: {asks.approve}" in shown
     assert "Deletes if you approve" in shown
     assert re.search(r"^orders-0 +Elect .* needed +", "\n".join(lines), re.MULTILINE)
     assert f"Digest: {digest(unasked)}" in shown, "what is approved is the plan as it was made"
+
+
+STOPPED = {
+    "a_few_records_are_lost_at_most": "TO ELECT AS PLANNED ALL THE SAME",
+    "the_longest_log_is_not_the_proven_one": "TO ELECT AS PLANNED ALL THE SAME",
+    "the_only_copy_is_empty": "ONLY IF NO OTHER COPY IS LEFT",
+    "retention_emptied_the_only_copy": "ONLY IF NO OTHER COPY IS LEFT",
+    "a_member_is_back_with_less": "IF ALL ELSE FAILS",
+    "a_member_answers_and_is_fenced": "IF ALL ELSE FAILS",
+}
+"""Where a plan opens with why nobody may approve it, and when its command may be typed all the same."""
 
 
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_the_next_command_stands_on_the_card_in_one_piece(incident: str) -> None:
     plan = INCIDENTS[incident]()
     told = [line for line in as_shown(plan).splitlines() if " kafka-recovery approve " in line]
-    stops = as_shown(plan).splitlines()[1].startswith("DO NOT APPROVE")
-    when = "IF ALL ELSE FAILS" if stops else "NEXT, IF YOU APPROVE"
+    when = STOPPED.get(incident, "NEXT, IF YOU APPROVE")
     assert told == [f"{when}: {at_hand(plan).approve}"] * bool(plan.elections)
     assert at_hand(plan).approve not in as_shown(plan, over=True)
 
