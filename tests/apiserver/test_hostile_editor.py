@@ -319,7 +319,7 @@ def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_ord
         operator.says("the operator leaves PartitionRecovery ghost (deleted) to you (AdmissionPolicyMissing", 60)
         looked_at(kubectl, shown)
         assert untouched()
-        assert operator.is_alive()
+        wait_until("it answers, as the kubelet waits for a minute of probes", operator.is_alive, bool)
 
     kubectl("delete", *(f"recoveryrecord/{each['metadata']['name']}" for each in mine))
     again = awaiting(kubectl, "by-hand", 90)
