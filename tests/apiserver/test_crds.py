@@ -233,13 +233,15 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
             "offlinePartitions": 20_000,
             "openRecoveries": 12,
             "conditions": [
-                condition("Ready", "True", "Watching"),
+                condition("Ready", "True", "AsExpected"),
                 condition("KafkaHealthy", "Unknown", "InternalError"),
             ],
         },
     )
     administrator.create(POLICIES, "payments-production", changed(POLICY, "limits.lossBudgetRecords", 100_000))
-    administrator.patch_status(POLICIES, "payments-production", {"conditions": [condition("Ready", "True", "Valid")]})
+    administrator.patch_status(
+        POLICIES, "payments-production", {"conditions": [condition("Ready", "True", "AsExpected")]}
+    )
     name = "payments-0123456789"
     administrator.create(RECOVERIES, name, RECOVERY)
     administrator.patch_status(
@@ -252,7 +254,7 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
         },
     )
     administrator.create(APPROVALS, "ann-1", changed(MINE, "recoveryRef.name", name))
-    administrator.patch_status(APPROVALS, "ann-1", {"conditions": [condition("Accepted", "True", "Accepted")]})
+    administrator.patch_status(APPROVALS, "ann-1", {"conditions": [condition("Accepted", "True", "AsExpected")]})
 
     for short in ("wkc", "rpol", "prec", "rappr"):
         shown = kubectl("get", short)

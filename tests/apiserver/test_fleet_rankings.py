@@ -55,7 +55,7 @@ def kubeflow_operator(
 
 def test_without_a_spark_operator_it_says_what_to_install(fleet: Fleet) -> None:
     fleet.ask("once")
-    status = fleet.until("once", "NoSparkOperator", "install a Spark operator that watches this namespace")
+    status = fleet.until("once", "ApiMissing", "install a Spark operator that watches this namespace")
 
     assert {each["type"]: each["status"] for each in status["conditions"]} == {
         "Ready": "False",
@@ -104,7 +104,7 @@ def test_what_hangs_says_why_and_what_was_edited_is_cancelled(kubeflow_operator:
     application = fleet.active("nightly").application
     change = '{"spec": {"driver": {"cores": 2}}}'
     fleet.kubectl("patch", KUBEFLOW, application, "--type=merge", "-p", change)
-    fleet.until("nightly", "ApplicationChanged", "changed by kubectl-patch")
+    fleet.until("nightly", "ApplicationNotOurs", "changed by kubectl-patch")
     assert fleet.kubectl.api.get(KUBEFLOW, application)["spec"]["suspend"]
 
 

@@ -72,7 +72,7 @@ def test_a_secret_that_is_missing_is_named_and_once_it_is_there_the_cluster_is_w
     kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
     kubectl.apply(authority(kafka), incidents.policy(), guarded(kafka))
-    said = condition(cluster(kubectl, is_not_for("SecretMissing")), "Ready")["message"]
+    said = condition(cluster(kubectl, is_not_for("InvalidReference")), "Ready")["message"]
     assert f"spec.sasl.passwordSecretRef: Secret {SECRET} is not there" in said
 
     kubectl.apply(secret(SECRET, password=PASSWORD))

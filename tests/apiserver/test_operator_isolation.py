@@ -109,7 +109,7 @@ def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
     with cut_off(made.kafka):
         trusted(kubectl, "False")
         kubectl.apply(approval(waiting))
-        seen(kubectl, name, lambda each: reason(each) == "ViewNotTrusted")
+        seen(kubectl, name, lambda each: reason(each) == "ViewUnavailable")
         assert made.leaders("orders") == [None, None]
 
     assert finished(kubectl, name)["status"]["outcome"] == "Recovered"

@@ -52,7 +52,7 @@ def is_looked_at(kubectl: Kubectl, name: str = "prod", within: float = 60) -> No
     wait_until(
         f"RecoveryPolicy {name} is looked at",
         lambda: kubectl.api.get("recoverypolicy", name),
-        lambda policy: reason(policy) == "Valid",
+        lambda policy: reason(policy) == "AsExpected",
         within,
     )
 
@@ -119,7 +119,7 @@ def test_one_operator_can_watch_every_namespace(
                 lambda each: condition(each, "Ready").get("status") == "True",
             )
 
-    assert reason(watched, "KafkaHealthy") == "AllLed"
+    assert reason(watched, "KafkaHealthy") == "AsExpected"
 
 
 def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_looked_after(
@@ -200,7 +200,7 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
     wait_until(
         "all of them are told why they have to wait",
         lambda: [reason(each) for each in incidents.recoveries(kubectl)],
-        lambda reasons: reasons == ["ViewNotTrusted"] * 100,
+        lambda reasons: reasons == ["ViewUnavailable"] * 100,
         150,
     )
     assert operator.stop() == 0

@@ -61,7 +61,8 @@ class TestPolicy:
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
         kubectl.apply(incidents.watched_cluster(made.kafka))
-        cluster(kubectl, lambda each: reason(each) == "RecoveryPolicyMissing")
+        told = cluster(kubectl, lambda each: reason(each) == "InvalidReference")
+        assert "there is no RecoveryPolicy" in condition(told, "Ready")["message"]
         made.lose(orders=2)
         cluster(kubectl, lambda each: each["status"]["offlinePartitions"] == 2)
         assert recoveries(kubectl) == []
@@ -69,7 +70,7 @@ class TestPolicy:
         kubectl.apply(policy())
 
         assert finished(kubectl, opened(kubectl))["status"]["outcome"] == "Recovered"
-        assert reason(cluster(kubectl, lambda each: condition(each, "Ready").get("status") == "True")) == "Watching"
+        assert reason(cluster(kubectl, lambda each: condition(each, "Ready").get("status") == "True")) == "AsExpected"
 
     def test_a_policy_made_stricter_between_waves_asks_for_the_rest(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
@@ -181,7 +182,7 @@ class TestApprovals:
         )
         kubectl.apply(approval(before))
 
-        assert answered(kubectl, f"{name}-approve") == "PlanSuperseded"
+        assert answered(kubectl, f"{name}-approve") == "PlanOutdated"
         assert "PlanOutdated" in kubectl("get", "events.events.k8s.io", "-o", "json")
         assert made.leaders("orders") == [None]
         kubectl.apply(approval(after, decision="Approve") | {"metadata": {"name": "now"}})
@@ -208,7 +209,7 @@ class TestApprovals:
             kubectl, name, lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(before)
         )
 
-        assert answered(kubectl, f"{name}-approve") == "PlanSuperseded"
+        assert answered(kubectl, f"{name}-approve") == "PlanOutdated"
         assert "attested at" in after["status"]["plan"]["summary"]
         assert f"the disk of broker {LAST} is lost for good (INC-7" in after["status"]["plan"]["summary"]
         kubectl.apply(approval(after) | {"metadata": {"name": "now"}})

@@ -61,7 +61,7 @@ def test_what_kafka_calls_unclean_is_recovered_by_itself_because_the_log_proves_
         ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
 
         state = cluster.do(lambda: cluster.kafka.truth.state(ORDERS))
-        assert history_known(kubectl, "MetadataLogRead")["status"] == "True"
+        assert history_known(kubectl, "AsExpected")["status"] == "True"
     assert ended["status"]["outcome"] == "Recovered", told(ended)
     assert plan(ended) == (1, "Lossless")
     assert "by" not in ended["status"].get("approval", {})
@@ -100,7 +100,7 @@ def test_of_two_topics_of_one_outage_the_proven_one_is_recovered_and_its_lossy_t
 ) -> None:
     """Two of `pair` had to be in sync, and one of `alone`, whose last leader acknowledged by itself."""
     kubectl.apply(policy(approval="AutoApproveLossless"), watched(kafka, kafka.controller_address))
-    history_known(kubectl, "MetadataLogRead")
+    history_known(kubectl, "AsExpected")
     for topic, minimum in (("pair", 2), ("alone", 1)):
         made.create(topic, [ALL], **{"min.insync.replicas": minimum})
         kafka.produce_to(topic, [0], 1, "both")

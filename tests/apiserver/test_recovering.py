@@ -104,7 +104,7 @@ def test_an_approval_of_another_plan_does_not_count_and_a_refusal_ends_the_recov
         by_hand.apply(approval(waiting, decision="Refuse"))
         ended = finished(by_hand, waiting["metadata"]["name"])
 
-    assert reason(said, "Accepted") == "PlanSuperseded"
+    assert reason(said, "Accepted") == "PlanOutdated"
     assert (ended["status"]["outcome"], reason(ended)) == ("RefusedByApprover", "RefusedByApprover")
     assert made.leaders("orders") == [None]
 

@@ -79,13 +79,13 @@ def test_what_is_missing_is_said_one_after_the_other(
     kubectl.apply(watched("abc"))
     start()
 
-    assert "not installed" in condition(told(kubectl, "StrimziMissing"), "Ready")["message"]
+    assert "not installed" in condition(told(kubectl, "ApiMissing"), "Ready")["message"]
 
     control_plane.apply_definitions(DEFINITIONS)
     assert ROLE.name in condition(told(kubectl, "Forbidden"), "Ready")["message"]
 
     allow(kubectl, namespace)
-    assert "there is no Kafka" in condition(told(kubectl, "StrimziRefInvalid"), "Ready")["message"]
+    assert "there is no Kafka" in condition(told(kubectl, "InvalidReference"), "Ready")["message"]
 
     kafka = strimzi.kafka(SCRAM)
     put(kubectl, {key: value for key, value in kafka.items() if key != "status"})
@@ -99,7 +99,10 @@ def test_what_is_missing_is_said_one_after_the_other(
     told(kubectl, "StrimziPending")
 
     put(kubectl, kafka)
-    told(kubectl, "SecretMissing")
+    assert (
+        f"spec.strimziRef.user: Secret {USER} is not there"
+        in condition(told(kubectl, "InvalidReference"), "Ready")["message"]
+    )
 
 
 @pytest.mark.brokers
@@ -120,14 +123,14 @@ def test_addresses_authorities_and_the_user_s_secret_open_a_real_kafka(
     kubectl.apply(policy(), watched(id, user=USER))
     start()
 
-    seen = told(kubectl, "Watching")
+    seen = told(kubectl, "AsExpected")
     assert seen["status"]["clusterId"] == secured_kafka.cluster_id
     assert seen["status"]["brokers"]["registered"] == len(secured_kafka.brokers)
 
     put(kubectl, in_trouble(kafka))
     assert "listeners" not in kubectl.api.get("kafkas.kafka.strimzi.io", "prod")["status"]
     kubectl("patch", "watchedcluster", "prod", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
-    told(kubectl, "Watching", generation=2)  # Strimzi forgot the addresses; we don't
+    told(kubectl, "AsExpected", generation=2)  # Strimzi forgot the addresses; we don't
 
 
 def secret(client: dict[str, str]) -> dict[str, str]:
@@ -150,7 +153,7 @@ class TestWaiting:
             put(kubectl, pod(broker, ready=True))
         kubectl.apply(policy(), watched(kafka.cluster_id))
         start()
-        told(kubectl, "Watching")
+        told(kubectl, "AsExpected")
         return kubectl
 
     def test_a_roll_holds_the_incident_back_and_its_end_lets_it_go(self, kafka: RealKafka, rolled: Kubectl) -> None:
@@ -160,7 +163,7 @@ class TestWaiting:
         incidents.accident(kafka, 1)
 
         waiting = waits(rolled)
-        assert {each["reason"] for each in waiting} == {"StrimziRolls"}
+        assert {each["reason"] for each in waiting} == {"StrimziAtWork"}
         assert all("has no Pod at the moment" in each["message"] for each in waiting)
 
         for broker in lost:
@@ -179,7 +182,7 @@ class TestWaiting:
         incidents.accident(kafka, 3)
 
         assert waits(rolled) == [
-            {"reason": "Rebalancing", "message": "KafkaRebalance full moves partitions", "partitions": 3}
+            {"reason": "StrimziAtWork", "message": "KafkaRebalance full moves partitions", "partitions": 3}
         ]
         assert recoveries(rolled) == []
 

@@ -82,7 +82,7 @@ def test_the_second_leaves_to_the_first_what_it_watches_and_goes_on_when_that_is
         kubectl.apply(policy(approval="ManualApprove"), watched_cluster(played))
         name = only_recovery(kubectl)["metadata"]["name"]
         waiting = awaiting(kubectl, name)
-        assert holder(cluster(kubectl, lambda each: reason(each) == "Watching")) == namespace
+        assert holder(cluster(kubectl, lambda each: reason(each) == "AsExpected")) == namespace
         before = versions(kubectl)
 
         second.start()

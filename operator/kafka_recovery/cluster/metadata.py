@@ -116,7 +116,7 @@ class Partitions:
         if why is not None:
             return (Gone if why.code == _UNKNOWN_TOPIC else Unseen)(id, why)
         if id.topic in self.topics:
-            return Gone(id, Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}"))
+            return Gone(id, Reason("PartitionGone", f"topic {id.topic} has no partition {id.partition}"))
         return Unseen(id, Reason("AnswerIncomplete", f"the answer about topic {id.topic} was left out"))
 
 

@@ -159,11 +159,11 @@ def _another_driver(decision: Decision, planned: Before) -> Reason:
 
 def _gone(fresh: Evidence, decision: Decision) -> Reason:
     missing = next((missing.reason for missing in fresh.missing if missing.id == decision.id), None)
-    why = f": {missing.message}" if missing else "; it was deleted, or may no longer be described"
+    why = f": {missing.message}" if missing else "; no answer told of it"
     message = f"{decision.id} is not to be seen any more{why}"
-    if missing is not None and missing.code not in GONE:
-        return replace(missing, message=message)
-    return Reason("PartitionGone", message)
+    if missing is None:
+        return Reason("AnswerIncomplete", message)
+    return Reason("PartitionGone", message) if missing.code in GONE else replace(missing, message=message)
 
 
 def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:

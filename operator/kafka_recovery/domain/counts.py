@@ -17,7 +17,7 @@ STILL_TO_COME = frozenset({APPROVAL_MISSING, Decisive.PARTITION_LIMIT_REACHED})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
 MEMBER_LEADS = Decisive.MEMBER_LEADS
 """The reason of an outcome whose leader was in sync before: nobody knows how each election in between was held."""
-GONE = frozenset({Decisive.UNKNOWN_PARTITION, Decisive.UNKNOWN_TOPIC_OR_PARTITION, Decisive.TOPIC_GONE})
+GONE = frozenset({Decisive.PARTITION_GONE, Decisive.UNKNOWN_TOPIC_OR_PARTITION})
 """Reasons that no waiting mends: what they speak of is not there."""
 
 

@@ -149,7 +149,7 @@ def leader_of_before(lead: Lead) -> Reason:
 
 def topic_gone(id: TopicPartition) -> Reason:
     """Nothing is left of what was planned for."""
-    return Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
+    return Reason("PartitionGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
 
 
 def relay_silent(relay: Relay) -> Reason:

@@ -387,4 +387,4 @@ def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool
     """
     if outcome is not None:
         return outcome.outcome.is_unverified
-    return run.held and run.why is not None and run.why.code != Decisive.TOPIC_GONE
+    return run.held and run.why is not None and run.why.code != Decisive.PARTITION_GONE

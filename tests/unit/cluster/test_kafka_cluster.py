@@ -79,7 +79,7 @@ class TestGathering:
 
         assert [partition.id for partition in everything.partitions] == [ORDERS]
         assert problem(wanted, 2) == "NotAsked"
-        assert [missing.reason.code for missing in wanted.missing] == ["UnknownPartition"]
+        assert [missing.reason.code for missing in wanted.missing] == ["PartitionGone"]
 
     async def test_replicas_of_a_partition_that_is_led_are_measured_if_that_is_wanted(self) -> None:
         play = disaster()

@@ -105,7 +105,7 @@ class TestElectOrWait:
         assert told.startswith("Kubernetes has 2 Pods that say they are broker 1: only one can be.")
 
     def test_pods_that_can_t_be_seen_are_unknown_and_no_error(self) -> None:
-        plan = planned(problem=Reason("PodsUnknown", "the Pods of Kafka prod can't be seen: Forbidden"))
+        plan = planned(problem=Reason("ObjectsUnreadable", "the Pods of Kafka prod can't be seen: Forbidden"))
 
         assert known(plan) == "Of its Pod nothing is known: the Pods of Kafka prod can't be seen: Forbidden."
         assert plan.elections

@@ -57,11 +57,11 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/recoveries/ranked_leaders.py", "code"): (),
     (
         "kube/recoveries/endings.py",
-        "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__",
-    ): (*("KubernetesUnreachable", "JournalUnwritable"),),
+        "'ObjectsUnreadable' if isinstance(trouble, ApiError) else type(trouble).__name__",
+    ): (*("ObjectsUnreadable", "JournalUnwritable"),),
+    ("kube/recoveries/endings.py", "str(End.FAILED)"): (),
     ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
     ("kube/clusters/strimzi_objects.py", "code"): (),
-    ("kube/recoveries/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
     ("kube/watching/watcher.py", "min(codes)"): (),
     ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }
@@ -133,7 +133,7 @@ def _of_class(file: str, node: ast.ClassDef) -> Iterator[str]:
 
 
 def _of_pair(pair: ast.Tuple) -> Iterator[str]:
-    """`return "NoPlan", "no plan was made yet"`, maybe with whether it holds before it."""
+    """`return "AsExpected", "it elects two leaders"`, maybe with whether it holds before it."""
     for one, other in zip(pair.elts, pair.elts[1:], strict=False):
         word = one.body if isinstance(one, ast.IfExp) else one
         code = word.value if isinstance(word, ast.Constant) else None

@@ -61,6 +61,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/clusters/strimzi_controllers.py",),
         ),
     ),
+    ((Place.WATCHED_CLUSTER, Place.PARTITION_RECOVERY), ("kube/clusters/open_cluster.py",)),
     ((Place.WAITING,), ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py")),
     ((Place.WAITING, Place.PARTITION_RECOVERY), ("kube/watching/room.py",)),
     (
@@ -69,7 +70,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
             *("kube/recoveries/recoveries.py", "kube/recoveries/open_recovery.py", "kube/recoveries/progress.py"),
             *("kube/recoveries/void_attestations.py", "kube/resources/house.py"),
-            *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
+            *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py"),
             *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py", "kube/recoveries/hold_back.py"),
             *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py"),
         ),

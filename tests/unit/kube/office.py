@@ -12,7 +12,7 @@ from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
 from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -113,7 +113,7 @@ class Clusters:
         self.places = Places()
 
     def get(self, key: Key) -> OpenCluster | Reason:
-        return self.known.get(key) or Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]}")
+        return self.known.get(key) or no_such_cluster(key)
 
     def open(self) -> list[OpenCluster]:
         return [each for each in self.known.values() if isinstance(each, OpenCluster)]
@@ -234,6 +234,11 @@ class Office:
 
     def reason(self, name: str = NAME) -> str:
         return self.condition("Ready", name)[1]
+
+    def message(self, name: str = NAME) -> str:
+        """Of the condition Ready."""
+        said = (each["message"] for each in self.status(name)["conditions"] if each["type"] == "Ready")
+        return str(next(said))
 
     def condition(self, kind: str, name: str = NAME) -> tuple[str, str]:
         found = (each for each in self.status(name).get("conditions", ()) if each["type"] == kind)

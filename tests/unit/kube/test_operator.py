@@ -198,7 +198,7 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
 
 async def test_an_alert_has_the_cluster_that_it_is_about_looked_at(operator: Operator) -> None:
     woken: list[str] = []
-    missing = Reason("WatchedClusterMissing", "there is no WatchedCluster test")
+    missing = Reason("InvalidReference", "there is no WatchedCluster test")
     known = {("kafka", "prod"): SimpleNamespace(watcher=SimpleNamespace(wake=lambda: woken.append("prod")))}
     cast(Any, operator)._clusters = SimpleNamespace(get=lambda key: known.get(key, missing))
 

@@ -297,7 +297,7 @@ class FakeKafka:
         wanted = scope.partitions
         if wanted is None:
             wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
-        gone, hidden = Reason("UnknownPartition", "no such partition"), _HIDDEN
+        gone, hidden = Reason("PartitionGone", "no such partition"), _HIDDEN
         missing = {id: gone for id in wanted if id not in self.partitions} | dict.fromkeys(self.hidden, hidden)
         return Evidence(
             self._cluster_state(),

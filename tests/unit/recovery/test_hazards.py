@@ -506,7 +506,7 @@ async def test_a_topic_that_is_deleted_holds_up_nobody(world: World, moment: str
 
     report = await world.recover(policy(Approval.AUTO, 1))
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "UnknownPartition")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "PartitionGone")
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
     assert await world.open_runs() == []
 

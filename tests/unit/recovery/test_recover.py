@@ -231,7 +231,7 @@ async def test_one_partition_nobody_can_recover_does_not_hold_up_the_others(worl
 async def test_a_partition_that_is_not_there_is_refused(world: World) -> None:
     report = await world.recover(scope=Scope((ORDERS,)))
 
-    assert code(report) == "UnknownPartition"
+    assert code(report) == "PartitionGone"
 
 
 async def test_a_partition_that_is_online_already_is_nothing_to_do(world: World) -> None:

@@ -211,11 +211,11 @@ async def test_whoever_is_suspended_from_the_beginning_asks_nobody_and_begins_no
 async def test_owners_that_can_not_be_asked_halt_the_run_and_are_not_taken_for_a_policy_without_rules(
     world: World, owners: Owners
 ) -> None:
-    owners.now = Permission(Policy(()), halt=Reason("KubernetesUnreachable", "the API server does not answer"))
+    owners.now = Permission(Policy(()), halt=Reason("ObjectsUnreadable", "the API server does not answer"))
 
     report = await recover(world, owners)
 
-    assert {code(report), code(report, PAYMENTS)} == {"KubernetesUnreachable"}
+    assert {code(report), code(report, PAYMENTS)} == {"ObjectsUnreadable"}
     assert world.changed() == []
 
 

@@ -47,7 +47,7 @@ _NEEDS = "CLUSTER_ACTION on the cluster (at the controllers)"
 DEADLINE = timedelta(seconds=5)
 """For one request. A controller that stands still keeps its connections, so only a deadline tells."""
 
-READING = Reason(Decisive.READING_METADATA_LOG, "the controllers' metadata log is being read: look again once it is")
+READING = Reason(Decisive.SCAN_PENDING, "the controllers' metadata log is being read: look again once it is")
 
 READ_APART = 16 * 1024
 """Bytes that are folded in a thread: so many are some 200 records, and 5 ms."""

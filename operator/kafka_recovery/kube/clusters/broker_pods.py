@@ -20,9 +20,6 @@ from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CLUSTER_L
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.resources.kinds import WatchedCluster
 
-PODS_UNKNOWN = "PodsUnknown"
-NODES_UNKNOWN = "NodesUnknown"
-
 DEADLINE = timedelta(seconds=2)
 """For one look, while an incident waits for it."""
 
@@ -76,7 +73,7 @@ class BrokerPods:
             async with asyncio.timeout(self.deadline.total_seconds()):
                 boots = dict(zip(names, await asyncio.gather(*map(self._boot, names)), strict=True))
         except (ApiError, TimeoutError) as error:
-            return Reason(NODES_UNKNOWN, f"nodes can't be read: {_why(error, self.deadline, 'nodes')}")
+            return Reason("ObjectsUnreadable", f"nodes can't be read: {_why(error, self.deadline, 'nodes')}")
         return {id: each.at(boot) for id, each in lodgings.items() if (boot := boots[each.node]) is not None}
 
     async def _boot(self, node: str) -> pod_homes.Boot | None:
@@ -94,7 +91,8 @@ class BrokerPods:
                     self._all("pods", f"{mine},{BROKER_LABEL}=true"), self._readable("persistentvolumeclaims", mine)
                 )
         except (ApiError, TimeoutError) as error:
-            return Reason(PODS_UNKNOWN, f"the Pods of Kafka {self.kafka} can't be seen: {_why(error, self.deadline)}")
+            said = f"the Pods of Kafka {self.kafka} can't be seen: {_why(error, self.deadline)}"
+            return Reason("ObjectsUnreadable", said)
         return pods, claims
 
     async def with_nodes(self, pods: Iterable[BrokerPod]) -> tuple[BrokerPod, ...]:

@@ -22,7 +22,7 @@ from kafka_recovery.kube.clusters.credentials import usable
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
-from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
@@ -109,8 +109,7 @@ class Clusters:
 
     def get(self, key: Key) -> OpenCluster | Reason:
         """The open cluster, or why there is none."""
-        unknown = Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]} in namespace {key[0]}")
-        return self._open.get(key) or self._problems.get(key) or unknown
+        return self._open.get(key) or self._problems.get(key) or no_such_cluster(key)
 
     def open(self) -> Sequence[OpenCluster]:
         """Every open one."""
@@ -246,7 +245,7 @@ class Clusters:
         cluster = self._open.get(key)
         if cluster is None or not self._at_work(key):
             return False
-        gone = self._problems.get(key) or Reason("WatchedClusterMissing", f"WatchedCluster {key[1]} is gone")
+        gone = self._problems.get(key) or Reason("InvalidReference", f"WatchedCluster {key[1]} is gone")
         message = f"orders that were altered are restored, and no more is done: {gone.message}"
         cluster.policy = cluster.only_restores = Reason(gone.code, message)
         self._changed(key)
@@ -377,9 +376,9 @@ class Clusters:
             try:
                 cluster.policy = (await self._objects.policy((cluster.key[0], name))).policy
             except NotFound:
-                cluster.policy = Reason("RecoveryPolicyMissing", f"there is no RecoveryPolicy {name}: observed only")
+                cluster.policy = Reason("InvalidReference", f"there is no RecoveryPolicy {name}: observed only")
             except InvalidDocument as invalid:
-                cluster.policy = Reason("InvalidPolicy", f"{invalid}: observed only")
+                cluster.policy = Reason("InvalidSpec", f"{invalid}: observed only")
         if before != cluster.policy:
             cluster.watcher.look_again()
             self._changed(cluster.key)

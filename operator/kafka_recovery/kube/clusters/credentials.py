@@ -30,7 +30,7 @@ class SecretMissing(Exception):
     @property
     def reason(self) -> Reason:
         """For a condition."""
-        return Reason("SecretMissing", str(self))
+        return Reason("InvalidReference", str(self))
 
 
 class SecretForbidden(InvalidConfiguration):

@@ -19,8 +19,8 @@ NAMED = 3
 """So many recoveries are named."""
 
 WAITS = "DeletionWaits"
-UNKNOWN = Decisive.RUNS_UNKNOWN
-NONE_ALTERED = Reason(Decisive.NO_RUN_BEGUN, "no recovery of it has begun to alter orders")
+UNKNOWN = Decisive.OBJECTS_UNREADABLE
+NONE_ALTERED = Reason("AsExpected", "no recovery of it has begun to alter orders")
 
 
 class HeldClusters:
@@ -79,4 +79,4 @@ def _told(begun: Sequence[str], *, leaving: bool) -> Reason:
             "altered; leave the Secrets and the Kafka user that are named here until then. Where that can't be: delete "
             "the recovery, and ten minutes later it holds this no more",
         )
-    return Reason("RunsBegun", f"PartitionRecovery {names} has begun, and may have altered assignment orders")
+    return Reason("AsExpected", f"PartitionRecovery {names} has begun, and may have altered assignment orders")

@@ -20,7 +20,7 @@ from kafka_recovery.kube.machinery.api import ApiError
 
 _LOG = logging.getLogger(__name__)
 
-NO_CONTROLLERS = Reason(Decisive.NO_CONTROLLERS, "spec.controllers is not set: no election is proven to lose nothing")
+NO_CONTROLLERS = Reason(Decisive.NOT_CONFIGURED, "spec.controllers is not set: no election is proven to lose nothing")
 
 _WITHIN = timedelta(seconds=10)
 """For one reading to be waited for; it goes on after that."""

@@ -26,6 +26,7 @@ from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Api, Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import CLUSTERS, WatchedCluster
+from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.incidents import unruled
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import Outage, outages_left, outages_seen
@@ -38,6 +39,11 @@ from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 from kafka_recovery.recovery.timing import Timing
 
 SCAN_DEADLINE = timedelta(seconds=10)
+
+
+def no_such_cluster(key: Key) -> Reason:
+    """Why none is open of which this process knows nothing. Equal to no other reason: by it is decided."""
+    return Reason("InvalidReference", f"there is no WatchedCluster {key[1]} in namespace {key[0]}")
 
 
 @dataclass
@@ -111,7 +117,7 @@ class OpenCluster:
     def isolated(self) -> Reason | None:
         """Why our own look at this cluster can't be trusted, if it can't, or its orders be taken for the original."""
         why = self.watcher.view.isolated
-        return Reason("ViewNotTrusted", f"{why.code}: {why.message}") if why else self.damaged
+        return Reason("ViewUnavailable", f"{why.code}: {why.message}") if why else self.damaged
 
     def reachable(self) -> bool:
         """Whether the last look was good."""
@@ -188,7 +194,7 @@ class OpenCluster:
                 altered = await journal.altered()
             except InvalidDocument as why:
                 message = f"a deleted recovery may have altered any order here, so nobody is elected: {why}"
-                damaged = Reason("OrphanedJournalDamaged", message)
+                damaged = Reason("JournalDamaged", message)
                 continue
             found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its run has not ended yet)")
         self.orphans, self.damaged = found, damaged

@@ -21,8 +21,8 @@ from kafka_recovery.recovery.ports import Clock
 
 _LOG = logging.getLogger(__name__)
 
-NO_PODS = Reason("NoPods", "nothing says which Pods its brokers run in")
-LOOKING = Reason("LookingAtPods", "its Pods have not been looked at yet")
+NO_PODS = Reason("NotConfigured", "nothing says which Pods its brokers run in")
+LOOKING = Reason("ScanPending", "its Pods have not been looked at yet")
 
 _WITHIN = timedelta(seconds=10)
 """For the metadata log to be read; what comes later belongs to the next look."""

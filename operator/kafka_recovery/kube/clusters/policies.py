@@ -33,9 +33,9 @@ class Policies:
                 policy = read_policy(raw)
                 status["digest"], unknown = policy.digest, policy.unknown
                 count = len(policy.policy.rules)
-                how, why = Standing.DONE, Reason("Valid", f"{count} {'rule' if count == 1 else 'rules'}")
+                how, why = Standing.DONE, Reason("AsExpected", f"{count} {'rule' if count == 1 else 'rules'}")
             except InvalidDocument as invalid:
-                how, why = Standing.STUCK, Reason("InvalidPolicy", str(invalid))
+                how, why = Standing.STUCK, Reason("InvalidSpec", str(invalid))
             said = standing(how, why.code, why.message, generation)
             now = datetime.now(UTC)
             status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, now)

@@ -165,10 +165,10 @@ def _conditions(
     now: datetime,
     proven: str = "",
 ) -> Sequence[Mapping[str, Any]]:
-    ready = unready or Reason("Watching", "it is looked at several times a second")
-    health = sick or Reason("AllLed", "every partition has a leader")
-    view = isolated or Reason("ViewTrusted", "what is seen can be relied on")
-    proofs = history or Reason("MetadataLogRead", proven)
+    ready = unready or Reason("AsExpected", "it is looked at several times a second")
+    health = sick or Reason("AsExpected", "every partition has a leader")
+    view = isolated or Reason("AsExpected", "what is seen can be relied on")
+    proofs = history or Reason("AsExpected", proven)
     how = _standing(unready, generation, old, now)
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
@@ -177,7 +177,7 @@ def _conditions(
         ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
         ("Reconciling", how is Standing.WORKING, ready),
         ("Stalled", how is Standing.STUCK, ready),
-        (ALTERED, None if altered.code in _UNKNOWN else altered.code != Decisive.NO_RUN_BEGUN, altered),
+        (ALTERED, None if altered.code in _UNKNOWN else altered != NONE_ALTERED, altered),
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
@@ -215,10 +215,10 @@ def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], n
     return Standing.STUCK if unready.code in _WRONG or "Stalled" in known or late else Standing.WORKING
 
 
-_WRONG = frozenset({Decisive.INVALID_SPEC, Decisive.INVALID_CONFIGURATION, Decisive.INVALID_POLICY})
+_WRONG = frozenset({Decisive.INVALID_SPEC, Decisive.INVALID_CONFIGURATION})
 _UNKNOWN = frozenset(
     {Decisive.VIEW_UNAVAILABLE, Decisive.SCAN_PENDING, Decisive.CONNECTING}
-    | {Decisive.NO_CONTROLLERS, Decisive.READING_METADATA_LOG, Decisive.RUNS_UNKNOWN}
+    | {Decisive.NOT_CONFIGURED, Decisive.OBJECTS_UNREADABLE}
 )
 
 

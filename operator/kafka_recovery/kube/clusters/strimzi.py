@@ -25,7 +25,7 @@ from kafka_recovery.kube.clusters.strimzi_objects import (
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
 from kafka_recovery.kube.resources.ways_in import ControllersSpec
-from kafka_recovery.kube.watching.waits import STRIMZI_UNKNOWN, Others, Waits
+from kafka_recovery.kube.watching.waits import UNSEEN, Others, Waits
 
 __all__ = [
     "Strimzi",
@@ -85,7 +85,7 @@ class Strimzi:
             kafka = await self.api.get(f"{self._path('kafkas', version)}/{self.ref.name}")
         except NotFound:
             message = f"there is no Kafka {self.ref.name} ({GROUP}) in namespace {self.namespace}"
-            raise StrimziProblem("StrimziRefInvalid", message) from None
+            raise StrimziProblem("InvalidReference", message) from None
         except ApiError as error:
             raise _forbidden(error) from error
         found = objects.way_in(kafka, self.ref, cluster)
@@ -110,7 +110,7 @@ class Strimzi:
         except (SecretMissing, StrimziProblem) as problem:
             return problem.reason
         except InvalidDocument as wrong:
-            return Reason("StrimziRefInvalid", str(wrong))
+            return Reason("InvalidReference", str(wrong))
         except ApiError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
@@ -131,7 +131,7 @@ class Strimzi:
         except (ApiError, InvalidDocument, StrimziProblem) as error:
             why = error.reason if isinstance(error, ApiError) else str(error)
             message = f"whether Strimzi restarts brokers of Kafka {self.ref.name} can't be seen: {why}"
-            return Waits(everything=Reason(STRIMZI_UNKNOWN, message))
+            return Waits(everything=Reason(UNSEEN, message))
 
     async def _all(self, path: str, selector: str) -> list[Object]:
         return await self.api.list_all(path, params={"labelSelector": selector}, deadline=_DEADLINE)
@@ -142,13 +142,13 @@ class Strimzi:
             group: Mapping[str, Any] = await self.api.get(f"/apis/{GROUP}", deadline=_DEADLINE)
         except NotFound:
             message = f"Strimzi is not installed: the API server does not know {GROUP}"
-            raise StrimziProblem("StrimziMissing", f"{message}; spec.strimziRef needs its definitions") from None
+            raise StrimziProblem("ApiMissing", f"{message}; spec.strimziRef needs its definitions") from None
         served = [each.get("version") for each in group.get("versions") or ()]
         for version in SPOKEN:
             if version in served:
                 return version
         message = f"of {GROUP} the API server has {', '.join(map(str, served))}; this version reads"
-        raise StrimziProblem("StrimziMissing", f"{message} {' and '.join(SPOKEN)}")
+        raise StrimziProblem("ApiMissing", f"{message} {' and '.join(SPOKEN)}")
 
     async def _secret(self, name: str, where: str) -> Object:
         try:

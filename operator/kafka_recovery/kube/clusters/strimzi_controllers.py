@@ -34,7 +34,7 @@ def unasked(kafka: str) -> Reason:
         f"{kafka}-cluster-operator-certs), and let the operator's Pods reach their port {PORT}; their addresses are "
         "found. See docs/how-to/strimzi.md"
     )
-    return Reason(Decisive.NO_CONTROLLERS, message)
+    return Reason(Decisive.NOT_CONFIGURED, message)
 
 
 def advice(kafka: str) -> str:

@@ -22,7 +22,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.fields import Model, checked, written
 from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
 from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
-from kafka_recovery.kube.watching.waits import LONGEST_WAIT, REBALANCING, STRIMZI_ROLLS, Waits
+from kafka_recovery.kube.watching.waits import LONGEST_WAIT, STRIMZI_AT_WORK, Waits
 
 CLUSTER_LABEL = "strimzi.io/cluster"
 KIND_LABEL = "strimzi.io/kind"
@@ -185,9 +185,7 @@ def check_owner(secret: Mapping[str, object], ref: StrimziRef) -> None:
     said = (labels.get(KIND_LABEL), labels.get(CLUSTER_LABEL)) if isinstance(labels, Mapping) else (None, None)
     if said != ("KafkaUser", ref.name):
         message = f"{USER_WHERE}: Secret {ref.user} is not that of a KafkaUser of Kafka {ref.name}"
-        raise StrimziProblem(
-            "StrimziRefInvalid", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)"
-        )
+        raise StrimziProblem("InvalidReference", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)")
 
 
 def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
@@ -200,7 +198,7 @@ def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
     if found is None:
         wanted = f"listener {ref.listener}" if ref.listener else "listener for clients inside Kubernetes"
         message = f"Kafka {ref.name} has no {wanted}; spec.strimziRef.listener may be {' or '.join(by_name) or 'none'}"
-        raise StrimziProblem("StrimziRefInvalid", message)
+        raise StrimziProblem("InvalidReference", message)
     return found
 
 
@@ -223,10 +221,10 @@ def _credentials(listener: _Listener, ref: StrimziRef) -> tuple[CertificateSecre
     asked = listener.authentication.type if listener.authentication else None
     if asked not in (None, "tls", "scram-sha-512"):
         message = f"listener {listener.name} asks for {asked} authentication, for which a KafkaUser has nothing"
-        raise StrimziProblem("StrimziRefInvalid", f"{message}; use another one, or bootstrapServers with tls and sasl")
+        raise StrimziProblem("InvalidReference", f"{message}; use another one, or bootstrapServers with tls and sasl")
     if (asked is None) != (ref.user is None):
         wish = f"asks for {asked} authentication: name a KafkaUser" if asked else "asks nobody who comes: leave it out"
-        raise StrimziProblem("StrimziRefInvalid", f"{USER_WHERE}: listener {listener.name} {wish}")
+        raise StrimziProblem("InvalidReference", f"{USER_WHERE}: listener {listener.name} {wish}")
     if asked is None or ref.user is None:
         return None, None
     if asked == "tls":
@@ -258,7 +256,7 @@ def at_work(pods: Iterable[object], pools: Iterable[object], rebalances: Iterabl
         if (read := _read(_Rebalance, each, "KafkaRebalance")).status.holding("Rebalancing")
     ]
     message = f"KafkaRebalance {min(moving)} moves partitions" if moving else ""
-    return Waits(restarting, Reason(REBALANCING, message) if moving else None)
+    return Waits(restarting, Reason(STRIMZI_AT_WORK, message) if moving else None)
 
 
 def _restarting(pod: _Pod, now: datetime) -> str | None:
@@ -279,7 +277,7 @@ def _restarting(pod: _Pod, now: datetime) -> str | None:
 
 
 def _rolls(message: str) -> Reason:
-    return Reason(STRIMZI_ROLLS, message)
+    return Reason(STRIMZI_AT_WORK, message)
 
 
 def _broker(pod: _Pod) -> BrokerId | None:

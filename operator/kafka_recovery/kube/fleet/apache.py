@@ -129,7 +129,7 @@ def _reason(word: str, phase: Phase, state: Mapping[str, Any], pod_status: Mappi
     said = told.last_words(pod_status)
     message = told.short(str(state.get("message") or ""))
     if word in _OVER:
-        return Reason("ApplicationReleased", message or "Apache's Spark operator let it go before it had succeeded")
+        return Reason("ApplicationFailed", message or "Apache's Spark operator let it go before it had succeeded")
     return Reason(_CODES.get(word, word), said or message or "Apache's Spark operator did not say why")
 
 

@@ -77,9 +77,9 @@ class PolicyCopies:
             policy = read_policy(raw)  # the job is of this release, and refuses what that does not know
             return policy.digest, dict(policy.spec)
         except NotFound:
-            return Reason("RecoveryPolicyMissing", f"there is no RecoveryPolicy {name}")
+            return Reason("InvalidReference", f"there is no RecoveryPolicy {name}")
         except InvalidDocument as invalid:
-            return Reason("InvalidPolicy", str(invalid))
+            return Reason("InvalidSpec", str(invalid))
 
 
 def _copy(ranking: FleetRanking, active: Active, spec: Object) -> Object:

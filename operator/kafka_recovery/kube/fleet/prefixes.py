@@ -40,7 +40,7 @@ class Prefixes:
             if (folder.scheme, folder.netloc) == (place.scheme, place.netloc) and wanted[: len(within)] == within:
                 return place._replace(query=folder.query).geturl()
         return Reason(
-            "StorageNotAllowed",
+            "InvalidSpec",
             f"{_shown(place)} lies below none of the folders in which the fleet operator reads results: name one with "
             "its option --fleet-results (in the chart fleet.resultsPrefixes)",
         )

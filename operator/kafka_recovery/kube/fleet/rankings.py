@@ -183,7 +183,8 @@ class Rankings:
         except ApiError as error:
             if error.may_pass or isinstance(error, Conflict | NotFound):
                 raise
-            return await self._do(case, self._failed(case, active, steps.Failure.REFUSED, error.message))
+            refused = f"the API server did not take the SparkApplication: {error.message}"
+            return await self._do(case, self._failed(case, active, steps.Failure.FAILED, refused))
         await self._note(case, replace(case.memory, active=replace(active, state=State.DRIVER_PENDING)))
         return steps.LOOK
 

@@ -33,7 +33,10 @@ RANK = Task.RANK.lower()
 
 _UNANSWERED = "the storage did not answer in time"
 
-NO_PYARROW = Reason("MissingPackage", "results are read with pyarrow: pip install '.[operator,fleet]' in its checkout")
+NO_PYARROW = Reason(
+    "StorageUnavailable",
+    "the fleet operator reads results with pyarrow, which its image lacks: use one with the extra fleet",
+)
 
 
 class Results(Protocol):

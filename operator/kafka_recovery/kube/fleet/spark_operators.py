@@ -15,7 +15,8 @@ from kafka_recovery.kube.machinery.api import Api, NotFound
 
 DIALECTS: Final[Mapping[Adapter, Dialect]] = {Adapter.APACHE: Apache(), Adapter.KUBEFLOW: Kubeflow()}
 
-NO_SPARK_OPERATOR = "NoSparkOperator"
+
+NO_SPARK_OPERATOR = "ApiMissing"
 
 
 @dataclass(frozen=True, slots=True)

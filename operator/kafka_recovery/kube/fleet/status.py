@@ -78,11 +78,11 @@ def _standing(
         how = Standing.DONE if last.outcome is RunOutcome.SUCCEEDED else Standing.STUCK
         return how, Reason(last.reason.code, f"{last.name}: {last.reason.message}{also}")
     if memory.active:
-        return Standing.DONE, Reason("Scheduled", f"the first run is under way{also}")
+        return Standing.DONE, Reason("AsExpected", f"the first run is under way{also}")
     if suspended:
         return Standing.DONE, Reason("Suspended", "no run begins while spec.suspend is true")
     return Standing.DONE, Reason(
-        "Scheduled", f"the first run is due at {written(next_run)}" if next_run else "no run is due"
+        "AsExpected", f"the first run is due at {written(next_run)}" if next_run else "no run is due"
     )
 
 

@@ -120,16 +120,13 @@ class Failure(StrEnum):
     """Why a run fails, in words that stay."""
 
     FAILED = "ApplicationFailed"
-    DELETED = "ApplicationDeleted"
-    CHANGED = "ApplicationChanged"
-    REFUSED = "ApplicationRejected"
     NOT_OURS = "ApplicationNotOurs"
     TOO_LATE = "DeadlineExceeded"
     ASKED_ELSE = "QuestionChanged"
     NO_RESULT = "ResultMissing"
 
 
-AGAIN = frozenset({Failure.FAILED, Failure.DELETED, Failure.REFUSED, Failure.ASKED_ELSE, Failure.NO_RESULT})
+AGAIN = frozenset({Failure.FAILED, Failure.ASKED_ELSE, Failure.NO_RESULT})
 """Failures that another attempt may not meet. What took too long would again; what a person did, a person mends."""
 
 
@@ -160,7 +157,7 @@ def next_step(ranking: FleetRanking, memory: Memory, seen: Seen | None, result: 
             return failed(ranking, active, Reason(Failure.FAILED, why), now)
         case Phase.GONE:
             gone = f"SparkApplication {active.application} was deleted by somebody else"
-            return failed(ranking, active, Reason(Failure.DELETED, gone), now)
+            return failed(ranking, active, Reason(Failure.FAILED, gone), now)
     if late:
         stuck = f"; it was {seen.phase.lower()}" + (f": {seen.reason}" if seen.reason else "")
         return _end(_as_seen(active, seen), Reason(Failure.TOO_LATE, late + stuck), now)
@@ -214,7 +211,7 @@ def _ending(active: Active, why: Reason, seen: Seen, now: datetime) -> Step:
 
 def _changed(active: Active, seen: Seen, who: str, now: datetime) -> Step:
     message = f"SparkApplication {active.application} was changed by {who} while it ran: what it writes can't be used"
-    reason = Reason(Failure.CHANGED, message)
+    reason = Reason(Failure.NOT_OURS, message)
     return _finished(active, reason.code, message, now) if seen.phase.ended else _end(active, reason, now)
 
 

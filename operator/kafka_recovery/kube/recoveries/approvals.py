@@ -61,7 +61,7 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
         return limit
     if approval.plan_digest != plan.digest:
         return Reason(
-            "PlanSuperseded",
+            Decisive.PLAN_OUTDATED,
             f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it",
         )
     order = list(LossClass)
@@ -287,7 +287,7 @@ class KubeApprovals:
         except (ApiError, InvalidDocument) as error:
             _LOG.warning("approvals can't be read: %s", error)
             self.unsettled = True
-            return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
+            return None, Reason("ObjectsUnreadable", f"RecoveryApprovals can't be read, so none counts: {error}")
         self.unsettled = False
         counts: RecoveryApproval | None = None
         held: Reason | None = None

@@ -19,7 +19,7 @@ def end_of(outcomes: Sequence[PartitionOutcome], total: int) -> tuple[End, Reaso
     if failed:
         first = failed[0]
         message = f"{len(failed)} of {total} did not verify, the first: {first.id}: {first.reason}"
-        return End.FAILED, Reason("NotVerified", message)
+        return End.FAILED, Reason(str(End.FAILED), message)
     recovered = sum(outcome.outcome.is_recovered for outcome in outcomes)
     if recovered == 0:
         message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
@@ -43,7 +43,7 @@ def _but(outcomes: Collection[PartitionOutcome]) -> str:
 def foremost(reasons: Sequence[Reason]) -> Reason:
     """The reason most partitions have; it stands for all in a condition."""
     if not reasons:
-        return Reason("NotYetRecovered", "partitions are left without a leader")
+        return Reason("OfflinePartitions", "partitions are left without a leader")
     codes = [reason.code for reason in reasons]
     first = max(dict.fromkeys(codes), key=codes.count)
     reason = next(reason for reason in reasons if reason.code == first)
@@ -55,4 +55,4 @@ def reason_of(trouble: BaseException) -> Reason:
     """Of what is no fault of the cluster."""
     if isinstance(trouble, InvalidDocument):
         return Reason(Decisive.JOURNAL_DAMAGED, str(trouble))
-    return Reason("KubernetesUnreachable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))
+    return Reason("ObjectsUnreadable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import NotFound, Object
@@ -24,7 +23,7 @@ from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.watching.room import Room
 
-NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
+NOT_YET = Reason("Connecting", "its WatchedCluster is being opened")
 SOON_OVER = frozenset({NOT_YET, LOOKING})
 """Why a recovery can't be worked on that is over in a moment."""
 
@@ -118,7 +117,7 @@ def tell_of(
 
 async def why_not_open(objects: Objects, cluster: Key, told: Reason) -> Reason:
     """A process that has just started has not opened it yet: that is no reason to call it missing."""
-    if told.code != Decisive.WATCHED_CLUSTER_MISSING:
+    if told != no_such_cluster(cluster):
         return told
     try:
         await objects.cluster(cluster)

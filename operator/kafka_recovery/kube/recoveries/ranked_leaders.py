@@ -32,7 +32,7 @@ from kafka_recovery.kube.resources.objects import SOON
 
 _WAY_OUT = "; or make a recovery without rankingRef"
 
-_MAY_PASS = frozenset({Decisive.RANKING_NOT_READY, Decisive.RANKING_UNREADABLE})
+_MAY_PASS = frozenset({Decisive.RANKING_NOT_READY, Decisive.OBJECTS_UNREADABLE})
 """What waiting may mend; the rest wants a person."""
 
 
@@ -99,7 +99,7 @@ class RankedLeaders:
             digest = digest_of_canonical(canonical(policy))
             if run.policy_digest != digest:
                 said = f"run {run.name} ranked by policy {run.policy_digest[:12]}; in force is {digest[:12]}"
-                raise _Unusable("RankingInvalid", f"{said}: rank again{_WAY_OUT}")
+                raise _Unusable("InvalidReference", f"{said}: rank again{_WAY_OUT}")
             if self._run is None:
                 await self._take(run, self._ranking)
         except _Unusable as why:
@@ -112,10 +112,10 @@ class RankedLeaders:
         try:
             found = await asyncio.to_thread(unpacked, run.leaders or "", f"run {run.name} of FleetRanking {ranking}")
         except InvalidDocument as invalid:
-            raise _Unusable("RankingInvalid", str(invalid)) from None
+            raise _Unusable("InvalidReference", str(invalid)) from None
         if self._cluster_id not in found:
             said = f"run {run.name} of FleetRanking {ranking} had no evidence of cluster {self._cluster_id}"
-            raise _Unusable("RankingInvalid", f"{said}{_WAY_OUT}")
+            raise _Unusable("InvalidReference", f"{said}{_WAY_OUT}")
         ours = {id: each for id, each in found[self._cluster_id].items() if id in self._scope}
         self._ranked.clear()
         self._ranked.update(ours)
@@ -129,22 +129,24 @@ class RankedLeaders:
             ranking = read_ranking(raw)
             runs = remembered(ranking.status).runs
         except (NotFound, NotServed):
-            raise _Unusable("RankingMissing", f"there is no FleetRanking {name} (spec.rankingRef){_WAY_OUT}") from None
+            raise _Unusable(
+                "InvalidReference", f"there is no FleetRanking {name} (spec.rankingRef){_WAY_OUT}"
+            ) from None
         except (InvalidDocument, Unreadable) as invalid:
-            raise _Unusable("RankingInvalid", str(invalid)) from None
+            raise _Unusable("InvalidReference", str(invalid)) from None
         except ApiError as error:
-            right = "the operator may not read FleetRankings, see manifests/rbac/optional/fleet.yaml: "
-            forbidden = error.status == HTTPStatus.FORBIDDEN
-            raise _Unusable(Decisive.RANKING_UNREADABLE, f"{right if forbidden else ''}{error}") from None
+            right = "; manifests/rbac/optional/fleet.yaml allows it" if error.status == HTTPStatus.FORBIDDEN else ""
+            said = f"FleetRanking {name} can't be read: {error}{right}"
+            raise _Unusable(Decisive.OBJECTS_UNREADABLE, said) from None
         if ranking.task is not Task.RANK:
-            raise _Unusable("RankingInvalid", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
+            raise _Unusable("InvalidReference", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
         well = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
         good = [run for run in well if run.leaders]
         taken = self._progress.ranked
         kept = [run for run in good if taken and run.name == taken.run]
         if well and not good:
             said = f"run {well[0].name} of FleetRanking {name} holds no leaders: {well[0].reason.message}"
-            raise _Unusable("RankingInvalid", f"{said}{_WAY_OUT}")
+            raise _Unusable("InvalidReference", f"{said}{_WAY_OUT}")
         if not good:
             raise _Unusable(Decisive.RANKING_NOT_READY, f"no run of FleetRanking {name} has succeeded yet")
         return (kept or good)[0]

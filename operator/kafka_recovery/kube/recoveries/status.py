@@ -342,8 +342,8 @@ def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
 
 def _planned(known: Known) -> tuple[str, str]:
     if known.lasting is None:
-        return "NoPlan", "no plan with an election was made yet"
-    return "Planned", f"plan {known.lasting.digest[:12]} elects {_leaders(known.lasting.elections)}"
+        return "NotYet", "no plan with an election was made"
+    return "AsExpected", f"plan {known.lasting.digest[:12]} elects {_leaders(known.lasting.elections)}"
 
 
 def _leaders(count: int) -> str:
@@ -351,15 +351,16 @@ def _leaders(count: int) -> str:
 
 
 def _approved(known: Known) -> tuple[bool, str, str]:
+    """It is false with the reason of Ready while a person is asked, and then alone: by that the plugin knows it."""
     if known.plan is None:
-        return False, "NoPlan", "there is nothing to approve yet"
+        return False, "NotYet", "there is nothing to approve"
     if known.approval:
-        return True, "Approved", f"{known.approval.by} approved it by RecoveryApproval {known.approval.name}"
+        return True, "AsExpected", f"{known.approval.by} approved it by RecoveryApproval {known.approval.name}"
     if known.phase is Phase.AWAITING_APPROVAL:
         return False, known.reason.code, known.reason.message
     if not known.plan.needs_approval:
-        return True, "NotNeeded", "by the policy nobody has to be asked"
-    return False, "NotApproved", f"nobody approved plan {known.plan.digest[:12]}"
+        return True, "AsExpected", "by the policy nobody has to be asked"
+    return False, "NotYet", f"nobody approved plan {known.plan.digest[:12]}"
 
 
 def _verified(known: Known) -> tuple[str, str]:
@@ -367,7 +368,7 @@ def _verified(known: Known) -> tuple[str, str]:
     total = max(known.total, len(known.outcomes))
     if known.end is End.RECOVERED:
         gone = f"; {total - recovered} are gone" if recovered < total else ""
-        return "LeadersAnswer", f"{recovered} of {total} partitions have a leader that answered itself{gone}"
+        return "AsExpected", f"{recovered} of {total} partitions have a leader that answered itself{gone}"
     return "NotYet" if known.end is None else str(known.end), f"{recovered} of {total} partitions have a leader"
 
 

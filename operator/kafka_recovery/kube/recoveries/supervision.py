@@ -23,7 +23,7 @@ from kafka_recovery.recovery.supervision import Authority, Permission
 
 T = TypeVar("T")
 
-OVER = frozenset({Decisive.DELETED, Decisive.ABORTED})
+OVER = frozenset({Decisive.ABORTED})
 """Halts that end a recovery: its orders are restored, and that is all."""
 
 _BY_AUTHORITY = "authority is Approve, of the operator or of the WatchedCluster"
@@ -97,10 +97,10 @@ class KubeSupervision:
         except NotFound as missing:
             return self._until_told(self._missing(missing))
         except InvalidDocument as wrong:
-            return self._until_told(Reason("InvalidResource", str(wrong)))
+            return self._until_told(Reason("InvalidSpec", str(wrong)))
         except ApiError as error:
             message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
-            return self._halted(Reason("KubernetesUnreachable", message))
+            return self._halted(Reason("ObjectsUnreadable", message))
 
     def judged_again(self) -> Permission | None:
         """What is allowed by what was read last, and by what is known without asking; None: only asking tells.
@@ -170,16 +170,16 @@ class KubeSupervision:
 
     def _over(self, recovery: PartitionRecovery) -> Reason | None:
         if recovery.meta.uid != self._uid or recovery.meta.deleting_since:
-            return Reason(Decisive.DELETED, "the PartitionRecovery was deleted: nothing more is elected for it")
+            return Reason(Decisive.ABORTED, "the PartitionRecovery was deleted: nothing more is elected for it")
         if recovery.abort:
             return Reason(Decisive.ABORTED, "spec.abort is true: nothing more is elected, orders are restored")
 
     def _missing(self, missing: NotFound) -> Reason:
         if f"partitionrecoveries/{self._key[1]}" in missing.path:
-            return Reason(Decisive.DELETED, "the PartitionRecovery is gone: nothing more is elected for it")
+            return Reason(Decisive.ABORTED, "the PartitionRecovery is gone: nothing more is elected for it")
         kind = "RecoveryPolicy" if "/recoverypolicies/" in missing.path else "WatchedCluster"
         name = missing.path.rpartition("/")[2]
-        return Reason(f"{kind}Missing", f"{kind} {name} is not there: without it nothing is elected; create it")
+        return Reason("InvalidReference", f"{kind} {name} is not there: without it nothing is elected; create it")
 
     def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
         if recovery.suspend:

@@ -76,7 +76,7 @@ class Told:
     async def answer(self, approval: Meta, against: Reason | None) -> bool:
         """Say to the author of an approval whether it counts; False: it could not be said."""
         path = APPROVALS.path(approval.namespace, approval.name)
-        reason = against or Reason("Accepted", "it holds for the plan of this recovery")
+        reason = against or Reason("AsExpected", "it holds for the plan of this recovery")
         said = condition("Accepted", against is None, reason.code, reason.message, approval.generation)
         try:
             seen = await self._api.get(path)

@@ -20,10 +20,9 @@ try may follow. Who is not back then may never be: a Pod that fits on no node lo
 ASK_AGAIN = timedelta(seconds=1)
 """So often it is looked whether they are done: that is how late an incident may be."""
 
-STRIMZI_ROLLS = Decisive.STRIMZI_ROLLS
-REBALANCING = Decisive.REBALANCING
-STRIMZI_UNKNOWN = Decisive.STRIMZI_UNKNOWN
-WAITS = frozenset({STRIMZI_ROLLS, REBALANCING, STRIMZI_UNKNOWN})
+STRIMZI_AT_WORK = Decisive.STRIMZI_AT_WORK
+UNSEEN = Decisive.OBJECTS_UNREADABLE
+WAITS = frozenset({STRIMZI_AT_WORK, UNSEEN})
 """Codes of the reasons why an incident that is due is held back for what others do."""
 
 

@@ -53,7 +53,7 @@ def test_of_many_different_sentences_with_one_code_the_first_are_shown_and_the_o
 
 def test_what_to_do_is_told_once_for_each_reason_with_where_the_docs_have_it() -> None:
     silent = ("LiveReplicaUnmeasured", "broker 3 did not answer")
-    told = list(what_to_do([silent, ("NoCandidate", "none may lead"), silent, ("AllLed", "all is well")]))
+    told = list(what_to_do([silent, ("NoCandidate", "none may lead"), silent, ("AsExpected", "all is well")]))
 
     assert told == [
         "What to do:",
@@ -71,7 +71,7 @@ def test_a_message_that_says_what_to_do_is_not_said_twice() -> None:
 
 
 def test_where_nothing_is_wrong_nothing_is_to_be_done() -> None:
-    assert not list(what_to_do([("AllLed", "every partition has a leader"), ("NotDeclared", "?")]))
+    assert not list(what_to_do([("AsExpected", "every partition has a leader"), ("NotDeclared", "?")]))
 
 
 def test_every_name_that_is_linked_to_is_a_heading_of_the_reference() -> None:

@@ -267,7 +267,7 @@ class TestAsking:
         found = looked(Kubernetes(pod(1), refuses=("/pods",)))
 
         assert isinstance(found, Reason)
-        assert found.code == "PodsUnknown"
+        assert found.code == "ObjectsUnreadable"
         assert "manifests/rbac/optional/strimzi.yaml" in found.message
 
     def test_an_api_server_that_is_silent_costs_one_deadline(self) -> None:
@@ -317,7 +317,7 @@ class TestEvidence:
     def test_pods_that_can_t_be_seen_leave_the_evidence_as_it_is_with_the_reason(self) -> None:
         cluster = with_pods(Kubernetes(silent=True), self.SEEN)
 
-        assert (cluster.pods, cluster.pods_problem and cluster.pods_problem.code) == ((), "PodsUnknown")
+        assert (cluster.pods, cluster.pods_problem and cluster.pods_problem.code) == ((), "ObjectsUnreadable")
 
     def test_where_everybody_answers_no_pod_is_told_of(self) -> None:
         answered = evidence(partition({1: log(30), 2: log(27), 3: log(15)}))

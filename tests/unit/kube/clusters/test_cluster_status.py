@@ -36,7 +36,7 @@ def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("view", "healthy"),
     [
-        (SEEN, ("True", "AllLed")),
+        (SEEN, ("True", "AsExpected")),
         (replace(SEEN, offline=(GONE,)), ("False", "OfflinePartitions")),
         (replace(SEEN, scanned_at=None), ("Unknown", "ScanPending")),
         (replace(SEEN, scan_fault=Reason("StaleMetadata", "it is old")), ("False", "StaleMetadata")),
@@ -52,18 +52,23 @@ def test_kafka_is_called_healthy_only_while_it_is_seen(view: WatchView, healthy:
 @pytest.mark.parametrize(
     ("view", "policy", "ready", "trusted"),
     [
-        (SEEN, RULES, ("True", "Watching"), ("True", "ViewTrusted")),
+        (SEEN, RULES, ("True", "AsExpected"), ("True", "AsExpected")),
         (WatchView(seconds(1)), RULES, ("Unknown", "Connecting"), ("Unknown", "Connecting")),
         (WatchView(seconds(1), isolated=LOST), RULES, ("False", "OperatorCutOff"), ("False", "OperatorCutOff")),
-        (replace(SEEN, isolated=LOST, pulsed_at=seconds(95)), RULES, ("True", "Watching"), ("False", "OperatorCutOff")),
+        (
+            replace(SEEN, isolated=LOST, pulsed_at=seconds(95)),
+            RULES,
+            ("True", "AsExpected"),
+            ("False", "OperatorCutOff"),
+        ),
         (
             replace(SEEN, isolated=LOST, pulsed_at=seconds(89)),
             RULES,
             ("False", "OperatorCutOff"),
             ("False", "OperatorCutOff"),
         ),
-        (SEEN, Reason("NoPolicy", "none is named"), ("True", "Watching"), ("True", "ViewTrusted")),
-        (SEEN, Reason("InvalidPolicy", "no rules"), ("False", "InvalidPolicy"), ("True", "ViewTrusted")),
+        (SEEN, Reason("NoPolicy", "none is named"), ("True", "AsExpected"), ("True", "AsExpected")),
+        (SEEN, Reason("InvalidSpec", "no rules"), ("False", "InvalidSpec"), ("True", "AsExpected")),
     ],
 )
 def test_ready_is_about_watching_and_view_trusted_about_ourselves(
@@ -81,18 +86,18 @@ def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched(
 
     assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "ViewTrusted")] == [
         ("False", "DuplicateCluster"),
-        ("True", "AllLed"),
-        ("True", "ViewTrusted"),
+        ("True", "AsExpected"),
+        ("True", "AsExpected"),
     ]
 
 
 def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
     """And what was known of it, with the time of that look."""
-    found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, status(), LATER)
+    found = unopened(Reason("InvalidReference", "Secret ca is not there"), 1, status(), LATER)
 
     assert found.keys() == {"observedGeneration", "conditions", "clusterId", "brokerStates", "lastProbe"}
     assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "ViewTrusted", "HistoryKnown")] == [
-        ("False", "SecretMissing"),
+        ("False", "InvalidReference"),
         ("Unknown", "ViewUnavailable"),
         ("Unknown", "ViewUnavailable"),
         ("Unknown", "ViewUnavailable"),
@@ -103,7 +108,7 @@ def test_what_cannot_be_opened_still_says_when_nobody_was_asked_last() -> None:
     """Else a Secret that is gone for a moment would end `limits.coolDown`."""
     last = status(last=LastAutomatic(NOON, "uid-1"))
 
-    found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, last, LATER)
+    found = unopened(Reason("InvalidReference", "Secret ca is not there"), 1, last, LATER)
 
     assert found["lastAutomaticElection"] == last["lastAutomaticElection"]
 
@@ -127,7 +132,7 @@ def test_how_often_a_broker_came_back_is_counted_on_after_a_restart() -> None:
 
 
 def test_whom_partitions_wait_for_is_cut_to_what_a_status_may_hold() -> None:
-    left = {TopicPartition("orders", 0): Reason("StrimziUnknown", "x" * 5000)}
+    left = {TopicPartition("orders", 0): Reason("ObjectsUnreadable", "x" * 5000)}
 
     (told,) = status(replace(SEEN, left=left))["waitsFor"]
 

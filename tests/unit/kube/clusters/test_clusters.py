@@ -24,7 +24,7 @@ from unit.recovery.brokers import CLUSTER
     ("problem", "code", "told"),
     [
         (InvalidDocument("spec.clusterId: is missing"), "InvalidSpec", "spec.clusterId"),
-        (SecretMissing("ca", None, "spec.tls.caSecretRef"), "SecretMissing", "Secret ca is not there"),
+        (SecretMissing("ca", None, "spec.tls.caSecretRef"), "InvalidReference", "Secret ca is not there"),
         (ApiError(400, "BadRequest", "field label not supported"), "ApiRequestRejected", "are the CRDs older"),
         (ApiError(403, "Forbidden", "cannot list configmaps"), "Forbidden", "manifests/rbac: cannot list configmaps"),
     ],
@@ -122,7 +122,7 @@ async def test_a_cluster_is_watched_though_a_record_that_looks_like_ours_can_not
 
     assert len(watched.all.open()) == 1
     reason, message = watched.ready(PROD)
-    assert (reason, "RecoveryRecord a-copy" in message) == ("OrphanedJournalDamaged", True)
+    assert (reason, "deleted recovery" in message and "RecoveryRecord a-copy" in message) == ("JournalDamaged", True)
 
 
 async def test_a_cluster_with_a_field_of_a_newer_release_is_watched_and_says_what_is_ignored(watched: Watched) -> None:
@@ -144,5 +144,5 @@ async def test_what_is_ignored_is_said_as_well_of_a_cluster_that_can_not_be_open
 
     await watched.all.reconcile(PROD)
 
-    assert watched.ready(PROD)[0] == "SecretMissing"
+    assert watched.ready(PROD)[0] == "InvalidReference"
     assert "spec.aNewField may forbid something" in watched.ready(PROD, "UnknownFields")[1]

@@ -136,7 +136,8 @@ async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
     with monkeypatch.context() as gone:
         gone.setattr(module, "way_in", loses_its_secret)
         await watched.settle(PROD)
-        assert watched.ready(PROD)[0] == "SecretMissing"
+        assert "Secret ca is not there" in watched.ready(PROD)[1]
+        assert watched.ready(PROD)[0] == "InvalidReference"
 
     await watched.settle(PROD)
 
@@ -212,7 +213,7 @@ async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: W
         "brokerStates": [{"id": 1, "state": "Fenced", "since": "2026-11-21T11:00:00Z", "incarnation": 4}],
         "offlinePartitions": 3,
         "lastAutomaticElection": {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"},
-        "conditions": [{"type": "Ready", "status": "True", "reason": "Watching"}],
+        "conditions": [{"type": "Ready", "status": "True", "reason": "AsExpected"}],
     }
     watched.api.objects[CLUSTERS.path(*PROD)]["status"] = dict(told)
 

@@ -100,7 +100,7 @@ async def test_what_is_missing_is_named(api: Secrets, secret: str, key: str | No
     with pytest.raises(SecretMissing) as missing:
         await read(api, **TLS, **SASL)
 
-    assert missing.value.reason.code == "SecretMissing"
+    assert missing.value.reason.code == "InvalidReference"
     assert missing.value.reason.message.startswith(says)
 
 
@@ -175,7 +175,7 @@ async def test_brokers_are_reached_though_the_controllers_secret_is_missing(with
     found = await read(with_controllers, **SASL, controllers=AT_CONTROLLERS)
 
     assert found.controllers == Reason(
-        "SecretMissing",
+        "InvalidReference",
         "spec.controllers.sasl.passwordSecretRef: Secret controllers-login is not there; "
         "create it in the namespace of the WatchedCluster",
     )

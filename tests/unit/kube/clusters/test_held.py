@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_recovery.kube.clusters import clusters as module
+from kafka_recovery.kube.clusters.held import NONE_ALTERED
 from kafka_recovery.kube.clusters.status import ALTERED
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
@@ -39,7 +40,7 @@ async def test_a_process_that_starts_holds_the_clusters_of_runs_that_have_begun(
 
     assert finalizers(watched) == [OTHERS, FINALIZER]
     reason, message = watched.ready(PROD, ALTERED)
-    assert (reason, NAME in message) == ("RunsBegun", True)
+    assert (reason, f"{NAME} has begun" in message) == ("AsExpected", True)
 
 
 async def test_it_is_put_back_while_a_run_is_at_work(watched: Watched) -> None:
@@ -59,7 +60,7 @@ async def test_it_goes_with_the_last_run(watched: Watched) -> None:
     recovery["metadata"]["finalizers"] = [OTHERS]
     await watched.settle(PROD)
 
-    assert (finalizers(watched), watched.ready(PROD, ALTERED)[0]) == ([], "NoRunBegun")
+    assert (finalizers(watched), watched.ready(PROD, ALTERED)) == ([], (NONE_ALTERED.code, NONE_ALTERED.message))
 
 
 async def test_one_that_begins_while_it_goes_finds_it_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +77,8 @@ async def test_one_that_begins_while_it_goes_finds_it_again(watched: Watched, mo
     monkeypatch.setattr(watched.api, "patch", another_begins)
     await watched.settle(PROD)
 
-    assert (finalizers(watched), watched.ready(PROD, ALTERED)[0]) == ([FINALIZER], "RunsBegun")
+    assert finalizers(watched) == [FINALIZER]
+    assert f"{NAME} has begun" in watched.ready(PROD, ALTERED)[1]
 
 
 async def test_while_nothing_has_begun_no_recovery_is_asked_for(watched: Watched) -> None:
@@ -140,8 +142,8 @@ async def test_with_its_secret_gone_it_goes_on_saying_whose_orders_are_altered(
     await watched.settle(PROD)
 
     reason, message = watched.ready(PROD, ALTERED)
-    assert watched.ready(PROD)[0] == "SecretMissing"
-    assert (reason, NAME in message) == ("DeletionWaits" if deleted else "RunsBegun", True)
+    assert (watched.ready(PROD)[0], "Secret ca is not there" in watched.ready(PROD)[1]) == ("InvalidReference", True)
+    assert (reason, NAME in message) == ("DeletionWaits" if deleted else "AsExpected", True)
     assert finalizers(watched) == [FINALIZER]
 
     watched.api.remove(RECOVERIES, NAME)  # its owner gave up
@@ -163,7 +165,7 @@ async def test_a_right_that_is_missing_hides_no_other_trouble(watched: Watched) 
 
     assert watched.ready(PROD)[0] == "Forbidden"
     reason, message = watched.ready(PROD, ALTERED)
-    assert (reason, "cannot list" in message) == ("RunsUnknown", True)
+    assert (reason, "recoveries of it have begun can't be read: cannot list" in message) == ("ObjectsUnreadable", True)
     conditions = {each["type"]: each["status"] for each in watched.api.objects[PATH]["status"]["conditions"]}
     assert conditions[ALTERED] == "Unknown"
 
@@ -175,7 +177,7 @@ async def test_a_finalizer_that_can_not_be_written_is_tried_again(
     watched.api.refusing = lambda what: what == f"patch {PATH}"
 
     await watched.settle(PROD)
-    assert (finalizers(watched), watched.ready(PROD, ALTERED)[0]) == ([], "RunsBegun")
+    assert (finalizers(watched), f"{NAME} has begun" in watched.ready(PROD, ALTERED)[1]) == ([], True)
     assert "the finalizer of WatchedCluster kafka/prod is not as it should be" in caplog.text
 
     watched.api.refusing = lambda what: False

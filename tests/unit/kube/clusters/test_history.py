@@ -94,13 +94,13 @@ def condition(problem: Reason | None) -> tuple[str, str]:
 
 
 def test_the_status_says_whether_anything_can_be_proven() -> None:
-    assert condition(None) == ("True", "MetadataLogRead")
+    assert condition(None) == ("True", "AsExpected")
     assert condition(AWAY) == ("False", "MetadataLogUnavailable")
 
 
 def test_what_nobody_asked_for_and_what_is_not_known_yet_are_no_troubles() -> None:
-    assert condition(NO_CONTROLLERS) == ("Unknown", "NoControllers")
-    assert condition(READING) == ("Unknown", "ReadingMetadataLog")
+    assert condition(NO_CONTROLLERS) == ("Unknown", "NotConfigured")
+    assert condition(READING) == ("Unknown", "ScanPending")
 
 
 def test_the_status_says_what_becomes_of_histories_that_kafka_cuts_off() -> None:

@@ -117,7 +117,7 @@ def test_without_the_right_to_nodes_it_says_so_and_nothing_is_known() -> None:
     why = cluster.looks(13)
 
     assert why
-    assert (why.code, "manifests/rbac/optional/nodes.yaml" in why.message) == ("NodesUnknown", True)
+    assert (why.code, "manifests/rbac/optional/nodes.yaml" in why.message) == ("ObjectsUnreadable", True)
     assert cluster.known == {}
 
 
@@ -153,7 +153,7 @@ async def test_it_looks_until_it_is_stopped_and_tells_each_other_problem() -> No
     await asyncio.wait_for(told.wait(), 10)
     await witness.stop()
 
-    assert witness.problem.code == "NodesUnknown"
+    assert (witness.problem.code, "nodes can't be read" in witness.problem.message) == ("ObjectsUnreadable", True)
 
 
 def history_known(restarts: Reason | None) -> str:
@@ -167,7 +167,7 @@ def history_known(restarts: Reason | None) -> str:
 
 def test_the_condition_of_the_history_says_whether_restarts_are_seen() -> None:
     assert "is intact if it was seen to start again in its Pod, on the same boot" in history_known(None)
-    assert "(NoPods: nothing says which Pods its brokers run in)" in history_known(NO_PODS)
+    assert "(NotConfigured: nothing says which Pods its brokers run in)" in history_known(NO_PODS)
 
 
 def test_a_home_is_compared_without_when_its_kubelet_wrote() -> None:

@@ -131,7 +131,7 @@ def test_where_nobody_said_as_whom_strimzis_controllers_are_not_asked_and_what_i
     why = unstarted(watched(None)).problem
 
     assert why
-    assert why.code == "NoControllers"
+    assert why.code == "NotConfigured"
     assert "spec.controllers.tls.certSecretRef (such as prod-cluster-operator-certs)" in why.message
     assert "port 9090" in why.message
 
@@ -152,7 +152,7 @@ def test_where_there_are_no_controllers_yet_it_is_said() -> None:
 def test_a_secret_that_is_missing_is_named(missing: str, where: str) -> None:
     why = untold(without(strimzi(), missing))
 
-    assert (why.code, why.message.startswith(f"{where}: Secret {missing} is not there")) == ("SecretMissing", True)
+    assert (why.code, why.message.startswith(f"{where}: Secret {missing} is not there")) == ("InvalidReference", True)
 
 
 class Refusing(Served):
@@ -195,7 +195,9 @@ def test_an_api_server_that_does_not_answer_for_a_moment_ends_no_history(of: str
 def test_a_node_pool_that_cannot_be_read_is_told_and_costs_proofs_only() -> None:
     broken = pool(7, name="broken") | {"spec": {"roles": "controller"}}
 
-    assert untold(strimzi(broken)).code == "StrimziRefInvalid"
+    why = untold(strimzi(broken))
+
+    assert (why.code, why.message.startswith("KafkaNodePool: spec.roles")) == ("InvalidReference", True)
 
 
 def test_another_controller_or_another_ca_is_another_way_in_and_the_same_ones_are_not() -> None:

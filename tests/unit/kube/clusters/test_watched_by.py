@@ -185,7 +185,8 @@ async def test_it_is_claimed_as_well_while_it_can_not_be_opened(both: Two, monke
     await both.one.settle(PROD)
 
     assert both.holder == ONE
-    assert both.one.ready(PROD)[0] == "SecretMissing"
+    assert both.one.ready(PROD)[0] == "InvalidReference"
+    assert "Secret ca is not there" in both.one.ready(PROD)[1]
 
 
 async def test_who_has_no_lease_claims_nothing_and_leaves_to_others_what_is_theirs(both: Two) -> None:

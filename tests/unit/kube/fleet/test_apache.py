@@ -94,7 +94,7 @@ def test_released_without_an_end_was_let_go_by_somebody() -> None:
     history = ({"currentStateSummary": "RunningHealthy"},)
 
     assert seen(OVER, history=history).reason == Reason(
-        "ApplicationReleased", "Apache's Spark operator let it go before it had succeeded"
+        "ApplicationFailed", "Apache's Spark operator let it go before it had succeeded"
     )
 
 

@@ -45,7 +45,7 @@ async def test_what_is_created_and_what_is_changed_is_looked_at() -> None:
     world = SparkWorld(storage=NOWHERE)
     async with looking_out(world, NAMESPACE):
         await until(lambda: world.raw["status"])
-        assert world.ready == ("False", "StorageNotAllowed")
+        assert (world.ready, "--fleet-results" in world.message) == (("False", "InvalidSpec"), True)
 
         world.ask(task="Dance")
         await until(lambda: world.ready == ("False", "InvalidSpec"))

@@ -56,7 +56,7 @@ def test_below_a_folder_its_way_is_taken(url: str, address: str) -> None:
 def test_elsewhere_nothing_is_read(url: str) -> None:
     why = MINE.addressed(url)
     assert isinstance(why, Reason)
-    assert why.code == "StorageNotAllowed"
+    assert (why.code, "lies below none of the folders" in why.message) == ("InvalidSpec", True)
     assert MINE.known(url) == url, "a driver has rights of its own"
 
 

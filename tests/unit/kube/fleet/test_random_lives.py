@@ -118,7 +118,7 @@ async def test_whatever_happens_a_run_ends_and_succeeds_only_with_its_own_result
     rich = {
         "Succeeded",
         "ApplicationFailed",
-        "ApplicationChanged",
+        "ApplicationNotOurs",
         "ResultInvalid",
         "ResultMissing",
         "DeadlineExceeded",

@@ -141,7 +141,7 @@ async def test_a_crash_at_any_write_makes_no_second_application(write: int, done
 async def test_every_night_is_a_run_of_its_own() -> None:
     world = SparkWorld(schedule=NIGHTLY)
     assert await world.look() == timedelta(hours=1)
-    assert world.ready == ("True", "Scheduled")
+    assert (*world.ready, world.message) == ("True", "AsExpected", "the first run is due at 2026-11-22T02:00:00Z")
     assert world.raw["status"]["nextRunAt"] == "2026-11-22T02:00:00Z"
 
     for night in range(3):

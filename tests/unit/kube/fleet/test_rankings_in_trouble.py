@@ -23,7 +23,7 @@ async def test_without_a_spark_operator_it_is_said_what_to_install() -> None:
     world = SparkWorld()
     world.api.installed.clear()
     assert await world.look() == timedelta(minutes=1)
-    assert world.ready == ("False", "NoSparkOperator")
+    assert world.ready == ("False", "ApiMissing")
     assert "spark.apache.org/v1 (Apache) or sparkoperator.k8s.io/v1beta2 (Kubeflow)" in world.message
 
     world.api.installed.add(Adapter.APACHE)
@@ -45,14 +45,14 @@ async def test_an_api_without_applications_is_no_spark_operator() -> None:
     world.api.kinds = ["sparkclusters", "sparkclusters/status"]
     await world.look()
 
-    assert world.ready == ("False", "NoSparkOperator")
+    assert world.ready == ("False", "ApiMissing")
 
 
 async def test_the_wanted_spark_operator_must_be_there() -> None:
     world = SparkWorld(adapter="Apache")
     await world.look()
 
-    assert world.ready == ("False", "NoSparkOperator")
+    assert world.ready == ("False", "ApiMissing")
     assert "Kubeflow" not in world.message
 
 
@@ -60,11 +60,12 @@ async def test_without_its_policy_nothing_begins() -> None:
     world = SparkWorld()
     world.api.remove(POLICIES, "prod")
     await world.look()
-    assert world.ready == ("False", "RecoveryPolicyMissing")
+    assert (*world.ready, world.message) == ("False", "InvalidReference", "there is no RecoveryPolicy prod")
 
     world.api.put(POLICIES, "prod", {"rules": []})
     await world.look(minutes=1)
-    assert world.ready == ("False", "InvalidPolicy")
+    assert world.ready == ("False", "InvalidSpec")
+    assert world.message.startswith("RecoveryPolicy kafka/prod: spec.rules")
 
     world.api.put(POLICIES, "prod", POLICY)
     await world.look(2, minutes=1)
@@ -157,7 +158,7 @@ async def test_a_question_that_is_mended_while_nothing_can_be_submitted_is_the_o
     await world.look()
     world.api.installed.clear()
     await world.look()
-    assert world.ready == ("False", "NoSparkOperator")
+    assert world.ready == ("False", "ApiMissing")
     world.ask(task="Readiness")
     world.api.installed.add(Adapter.KUBEFLOW)
     await world.look(minutes=1)
@@ -226,7 +227,7 @@ async def test_a_changed_application_is_cancelled_and_its_result_is_not_used() -
 
     await world.look(2, seconds=5)
 
-    assert world.ready == ("False", "ApplicationChanged")
+    assert world.ready == ("False", "ApplicationNotOurs")
     assert "changed by kubectl-edit" in world.message
     assert "summary" not in world.raw["status"]
 
@@ -280,7 +281,7 @@ async def test_an_uninstalled_spark_operator_is_not_taken_for_a_deleted_job() ->
     world = await submitted()
     world.api.installed.clear()
     await world.look(minutes=1)
-    assert world.ready == ("False", "NoSparkOperator")
+    assert world.ready == ("False", "ApiMissing")
     assert world.active.attempt == 1
 
     world.api.installed.add(Adapter.KUBEFLOW)
@@ -297,6 +298,7 @@ async def test_a_name_that_somebody_else_has_is_left_to_them() -> None:
     await world.look(2)
 
     assert world.ready == ("False", "ApplicationNotOurs")
+    assert "not of this FleetRanking" in world.message
     assert world.applications() == ["prod-29921040-1"]
 
 
@@ -328,8 +330,8 @@ async def test_a_refused_application_is_a_failed_attempt() -> None:
     world.api.refusal = ApiError(403, "Forbidden", "exceeded quota: compute")
     await world.look(2)
 
-    assert world.ready == ("False", "ApplicationRejected")
-    assert "exceeded quota" in world.message
+    assert world.ready == ("False", "ApplicationFailed")
+    assert "the API server did not take the SparkApplication: exceeded quota" in world.message
 
 
 # Results that are none

@@ -93,7 +93,7 @@ async def test_a_place_that_can_t_be_looked_into_is_told_before_anything_runs(ur
     assert await reading(url).trouble(url) is None
     trouble = await reading(url).trouble(url.replace("file:///", "file:///nosuch"))
     assert trouble is not None
-    assert (trouble.code, "--fleet-results" in trouble.message) == ("StorageNotAllowed", True)
+    assert (trouble.code, "--fleet-results" in trouble.message) == ("InvalidSpec", True)
 
 
 async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(

@@ -31,7 +31,7 @@ GOOD = Run(
     "s3://b",
 )
 BAD = replace(GOOD, outcome=RunOutcome.FAILED, reason=Reason("DeadlineExceeded", "late"))
-TROUBLE = Reason("NoSparkOperator", "install one")
+TROUBLE = Reason("ApiMissing", "install one")
 ONCE: dict[str, Any] = {"scheduled": False}
 NIGHTLY: dict[str, Any] = {"scheduled": True, "next_run": after(hours=14)}
 
@@ -48,7 +48,7 @@ def ready(status: Object) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("memory", "how", "stands", "reason", "message"),
     [
-        (Memory(), NIGHTLY, Kstatus.CURRENT, "Scheduled", "the first run is due at 2026-11-22T02:00:00Z"),
+        (Memory(), NIGHTLY, Kstatus.CURRENT, "AsExpected", "the first run is due at 2026-11-22T02:00:00Z"),
         (
             Memory(),
             ONCE | {"suspended": True},
@@ -63,7 +63,7 @@ def ready(status: Object) -> tuple[str, str]:
             Memory(WORKING),
             NIGHTLY,
             Kstatus.CURRENT,
-            "Scheduled",
+            "AsExpected",
             "the first run is under way; prod-29921040-1: running: Unschedulable: no node",
         ),
         (
@@ -73,7 +73,7 @@ def ready(status: Object) -> tuple[str, str]:
             "DeadlineExceeded",
             "prod-1: late; prod-29921040-1: running: Unschedulable: no node",
         ),
-        (Memory(WORKING, (GOOD,)), NIGHTLY | {"trouble": TROUBLE}, Kstatus.FAILED, "NoSparkOperator", "install one"),
+        (Memory(WORKING, (GOOD,)), NIGHTLY | {"trouble": TROUBLE}, Kstatus.FAILED, "ApiMissing", "install one"),
     ],
 )
 def test_it_stands_as_its_last_run_ended(

@@ -225,7 +225,7 @@ def test_a_changed_application_is_ended_and_not_tried_again() -> None:
 
     assert isinstance(ending, End)
     assert ending.active.ending is not None
-    assert ending.active.ending.code == "ApplicationChanged"
+    assert ending.active.ending.code == "ApplicationNotOurs"
     assert "changed by kubectl-edit" in ending.active.ending.message
 
 
@@ -233,7 +233,9 @@ def test_a_changed_application_is_ended_and_not_tried_again() -> None:
 def test_what_a_changed_application_wrote_is_not_used(phase: Phase) -> None:
     changed = step(ONCE, running(), Seen(phase, changed="kubectl-edit"), found(ONCE, running()))
 
-    assert run_of(changed) == (RunOutcome.FAILED, "ApplicationChanged")
+    assert isinstance(changed, Finish)
+    assert run_of(changed) == (RunOutcome.FAILED, "ApplicationNotOurs")
+    assert "was changed by kubectl-edit while it ran" in changed.run.reason.message
 
 
 # Success
@@ -295,14 +297,16 @@ def test_a_forged_manifest_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "result", "code"),
+    ("seen", "result", "code", "why"),
     [
-        (Seen(Phase.FAILED, Reason("ApplicationFailed", "exit code 1")), None, "ApplicationFailed"),
-        (Seen(Phase.GONE), None, "ApplicationDeleted"),
-        (Seen(Phase.SUCCEEDED), MISSING, "ResultMissing"),
+        (Seen(Phase.FAILED, Reason("ApplicationFailed", "exit code 1")), None, "ApplicationFailed", "exit code 1"),
+        (Seen(Phase.GONE), None, "ApplicationFailed", "was deleted by somebody else"),
+        (Seen(Phase.SUCCEEDED), MISSING, "ResultMissing", MISSING.reason.message),
     ],
 )
-def test_what_may_pass_is_tried_again_as_often_as_was_said(seen: Seen, result: Result | None, code: str) -> None:
+def test_what_may_pass_is_tried_again_as_often_as_was_said(
+    seen: Seen, result: Result | None, code: str, why: str
+) -> None:
     asked = ranking(retries=1)
     first = step(asked, running(), seen, result, minutes=5)
 
@@ -312,6 +316,7 @@ def test_what_may_pass_is_tried_again_as_often_as_was_said(seen: Seen, result: R
     assert first.active.started_at == NOON
     assert first.active.result != running().result
     assert code in first.active.message
+    assert why in first.active.message
     assert run_of(step(asked, running(asked, 2), seen, result)) == (RunOutcome.FAILED, code)
 
 

@@ -25,8 +25,8 @@ EXAMPLES = sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
 DOCS = (ROOT / "docs" / "how-to" / "fleet-rankings.md").read_text()
 MANIFEST = ROOT / "manifests" / "rbac" / "optional" / "fleet.yaml"
 
-STANDINGS = ("Scheduled", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus")
-TROUBLES = ("RecoveryPolicyMissing", "InvalidPolicy", "StorageUnavailable", "MissingPackage", "Forbidden")
+STANDINGS = ("AsExpected", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus")
+TROUBLES = ("InvalidReference", "InvalidSpec", "StorageUnavailable", "Forbidden")
 
 
 def documents(file: Path) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ async def test_nothing_is_begun_for_a_recovery_of_such_a_kind_and_it_is_not_call
     halted = (await owners.supervision().permission()).halted
 
     assert halted
-    assert halted.code == "KubernetesUnreachable"
+    assert halted.code == "ObjectsUnreadable"
 
 
 @taking_no_time

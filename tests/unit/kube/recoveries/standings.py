@@ -75,13 +75,13 @@ INCIDENTS: dict[str, tuple[Known, tuple[str, Kstatus]]] = {
     "elects with an approval": (_known(Phase.ELECTING, "Electing", PLAN, approval=BY), WORKING),
     "elects by its rules": (_known(Phase.ELECTING, "Electing", replace(PLAN, needs_approval=False)), WORKING),
     "is suspended": (_known(Phase.HELD, "Suspended", PLAN), WAITING),
-    "is held while the operator is cut off": (_known(Phase.HELD, "ViewNotTrusted"), WORKING),
+    "is held while the operator is cut off": (_known(Phase.HELD, "ViewUnavailable"), WORKING),
     "is refused for now": (_known(Phase.STUCK, "NoCandidate", outcomes=_outcomes(REFUSED)), BAD),
     "restores orders": (_known(Phase.RESTORING, "Aborted", PLAN, approval=BY), WORKING),
     "is recovered": (_known(Phase.ENDED, "Recovered", PLAN, approval=BY, end=End.RECOVERED), GOOD),
     "was refused by a person": (_known(Phase.ENDED, "RefusedByApprover", PLAN, end=End.REFUSED_BY_APPROVER), BAD),
     "has nothing to recover": (_known(Phase.ENDED, "NothingToRecover", end=End.NOTHING_TO_RECOVER), BAD),
-    "has failed": (_known(Phase.ENDED, "NotVerified", PLAN, outcomes=_outcomes(FAILED), end=End.FAILED), BAD),
+    "has failed": (_known(Phase.ENDED, "Failed", PLAN, outcomes=_outcomes(FAILED), end=End.FAILED), BAD),
     "was aborted": (_known(Phase.ENDED, "Aborted", end=End.ABORTED), BAD),
 }
 
@@ -97,7 +97,7 @@ VIEWS: dict[str, tuple[WatchView, Policy | Reason, tuple[str, Kstatus]]] = {
     "was out of sight for a moment": (replace(SEEN, isolated=LOST, pulsed_at=seconds(95)), RULES, GOOD),
     "is out of sight": (replace(SEEN, isolated=LOST, pulsed_at=seconds(50)), RULES, NOT_READY),
     "is observed without a policy": (SEEN, Reason("NoPolicy", "spec.policyRef is not set"), GOOD),
-    "misses its policy": (SEEN, Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy prod"), NOT_READY),
+    "misses its policy": (SEEN, Reason("InvalidReference", "there is no RecoveryPolicy prod"), NOT_READY),
 }
 
 ASKED = active(ranking(), message="one executor")
@@ -112,7 +112,7 @@ RANKED: dict[str, tuple[Memory, dict[str, Any], tuple[str, Kstatus]]] = {
     "has run": (Memory(runs=(SUCCEEDED,)), ONCE, GOOD),
     "has run and runs again": (Memory(ASKED, (SUCCEEDED,)), NIGHTLY, GOOD),
     "has failed": (Memory(runs=(LATE,)), ONCE, BAD),
-    "can not begin": (Memory(), ONCE | {"trouble": Reason("NoSparkOperator", "install one")}, BAD),
+    "can not begin": (Memory(), ONCE | {"trouble": Reason("ApiMissing", "install one")}, BAD),
 }
 
 
@@ -126,15 +126,15 @@ def states() -> Iterator[State]:
     twice = Reason("DuplicateCluster", "WatchedCluster dev/copy has the same clusterId")
     status = cluster_status.watched(SEEN, RULES, None, 0, 1, {}, NOON, twice)
     yield State(CLUSTERS, "acts for a Kafka that another one names as well", status, *NOT_READY)
-    missing = Reason("SecretMissing", "Secret kafka-ca is not there")
+    missing = Reason("InvalidReference", "Secret kafka-ca is not there")
     yield State(CLUSTERS, "misses a Secret", cluster_status.unopened(missing, 1, {}, NOON), *NOT_READY)
     for kind in (RECOVERIES, CLUSTERS, RANKINGS):
         yield State(kind, "is new", {"observedGeneration": -1}, *WORKING)
     for name, (memory, how, tools) in RANKED.items():
         yield State(RANKINGS, name, ranking_status(memory, 1, {}, NOON, suspended=False, **how), *tools)
     yield State(APPROVALS, "is new", {}, "Progressing", Kstatus.CURRENT)
-    yield State(APPROVALS, "counts", _answer(True, "Accepted"), *GOOD)
-    yield State(APPROVALS, "does not count", _answer(False, "PlanSuperseded"), "Degraded", Kstatus.CURRENT)
+    yield State(APPROVALS, "counts", _answer(True, "AsExpected"), *GOOD)
+    yield State(APPROVALS, "does not count", _answer(False, "PlanOutdated"), "Degraded", Kstatus.CURRENT)
 
 
 def _answer(accepted: bool, reason: str) -> Object:

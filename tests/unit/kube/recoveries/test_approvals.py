@@ -49,7 +49,7 @@ BOUNDED = replace(PLAN, worst=LossClass.BOUNDED)
     ("fields", "plan", "code"),
     [
         ({}, PLAN, None),
-        ({"planDigest": "cd" * 32}, PLAN, "PlanSuperseded"),
+        ({"planDigest": "cd" * 32}, PLAN, "PlanOutdated"),
         ({"recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "RecoveryReplaced"),
         ({"recoveryRef": {"name": "another", "uid": UID}}, PLAN, "RecoveryReplaced"),
         ({"maxLossClass": "Bounded"}, PLAN, "LossClassExceeded"),
@@ -205,7 +205,7 @@ async def test_each_author_is_answered_once(by_hand: Operated) -> None:
 
     assert await question.after(60) == ""
 
-    assert by_hand.answers == [("careful", "LossClassExceeded"), ("old", "PlanSuperseded")]
+    assert by_hand.answers == [("careful", "LossClassExceeded"), ("old", "PlanOutdated")]
 
 
 @pytest.mark.parametrize("yes_counts", [True, False], ids=["a yes that counts", "a yes that is held"])
@@ -275,7 +275,7 @@ async def test_approvals_that_nobody_can_list_are_told_and_nothing_is_approved(b
     blocked = await question.after(1), question.reason
     by_hand.api.unread = None
 
-    assert (*blocked, await question.after(1)) == ("", "ApprovalsUnreadable", "ann")
+    assert (*blocked, await question.after(1)) == ("", "ObjectsUnreadable", "ann")
 
 
 async def test_a_yes_that_can_not_be_read_is_refused_alone_and_the_others_count(by_hand: Operated) -> None:

@@ -335,7 +335,8 @@ async def test_a_recovery_whose_cluster_is_gone_keeps_nobody_away_unless_it_has_
     kubernetes.remove(CLUSTERS, "prod")
 
     office.see()
-    await office.until("WatchedClusterMissing")
+    await office.until("InvalidReference")
+    assert office.message().startswith("there is no WatchedCluster prod")
 
     assert kubernetes.held() == held
     await dies(office)
@@ -370,7 +371,7 @@ async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
 ) -> None:
     world.kafka.restore_fates = [Fate.LOST] * 12
     office.takes_up()
-    await office.until("NotYetRecovered")
+    await office.until("OfflinePartitions")
     assert kubernetes.held() == [POD]
     assert kubernetes.pod() is None
 
@@ -390,7 +391,7 @@ async def test_prometheus_is_told_how_many_pods_are_held_back_now(
 ) -> None:
     world.kafka.restore_fates = [Fate.LOST] * 12
     office.takes_up()
-    await office.until("NotYetRecovered")
+    await office.until("OfflinePartitions")
     assert counted(office) == 1
 
     await office.until("Recovered", within=1000)
@@ -420,7 +421,7 @@ async def test_pods_of_a_recovery_that_nobody_can_work_on_count_for_as_long_as_t
 async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, world: World) -> None:
     world.kafka.restore_fates = [Fate.LOST] * 12
     office.takes_up()
-    await office.until("NotYetRecovered")
+    await office.until("OfflinePartitions")
 
     kubernetes.change(RECOVERIES, NAME, abort=True)
 

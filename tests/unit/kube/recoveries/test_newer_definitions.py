@@ -43,9 +43,9 @@ async def test_what_is_ignored_is_still_said_while_nobody_can_work_on_it(asking_
     await asking_office.all.stop()
 
     again = Office(asking_office.world, asking_office.api)
-    again.clusters.known[PROD] = Reason("SecretMissing", "Secret ca is not there")
+    again.clusters.known[PROD] = Reason("InvalidReference", "Secret ca is not there")
     again.see()
-    status = await again.until("SecretMissing")
+    status = await again.until("InvalidReference")
 
     assert condition(status)
 

@@ -26,7 +26,7 @@ from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
 LEAVING = {"finalizers": ["example.com/others"], "deletionTimestamp": "2026-11-20T12:00:00Z"}
 """Somebody deleted it, and it waits for somebody else."""
-GONE = Reason("SecretMissing", "Secret ca is gone")
+GONE = Reason("InvalidReference", "Secret ca is gone")
 Answers = Mapping[TopicPartition, ElectionAnswer]
 
 

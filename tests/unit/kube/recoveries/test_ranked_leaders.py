@@ -183,7 +183,7 @@ async def test_the_run_that_an_earlier_process_took_is_told_on_at_once(world: Wo
 
 
 async def test_what_was_ranked_by_another_policy_is_not_used(world: World) -> None:
-    assert await world.why_not(OTHER_POLICY) == "RankingInvalid"
+    assert await world.why_not(OTHER_POLICY) == "InvalidReference"
     assert world.ranked == {}
 
 
@@ -199,24 +199,29 @@ async def test_a_later_run_by_the_policy_in_force_is_found(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    ("answer", "code"),
+    ("answer", "told"),
     [
-        (NotFound(404, "NotFound", "no such thing", "x"), "RankingMissing"),
-        (NotServed(404, "NotFound", "no such kind", "x"), "RankingMissing"),
-        (ApiError(403, "Forbidden", "no right", "x"), "RankingUnreadable"),
-        (nightly(), "RankingNotReady"),
-        (nightly(run_of("x", None, outcome="Failed")), "RankingNotReady"),
-        (nightly(task="Readiness"), "RankingInvalid"),
-        (nightly(task="Guess"), "RankingInvalid"),
-        (nightly({"name": "half a run"}), "RankingInvalid"),
-        (nightly(run_of("x", CHECKSUM, policyDigest=DIGEST)), "RankingInvalid"),
-        (nightly(good() | {"leaders": "no leaders"}), "RankingInvalid"),
+        (NotFound(404, "NotFound", "no such thing", "x"), "InvalidReference: there is no FleetRanking nightly"),
+        (NotServed(404, "NotFound", "no such kind", "x"), "InvalidReference: there is no FleetRanking nightly"),
+        (ApiError(403, "Forbidden", "no right", "x"), "ObjectsUnreadable: FleetRanking nightly can't be read"),
+        (nightly(), "RankingNotReady: no run of FleetRanking nightly has succeeded yet"),
+        (nightly(run_of("x", None, outcome="Failed")), "RankingNotReady: no run"),
+        (nightly(task="Readiness"), "InvalidReference: FleetRanking nightly has task Readiness"),
+        (nightly(task="Guess"), "InvalidReference: FleetRanking "),
+        (nightly({"name": "half a run"}), "InvalidReference: status"),
+        (
+            nightly(run_of("x", CHECKSUM, policyDigest=DIGEST)),
+            "InvalidReference: run nightly-1 of FleetRanking nightly holds no leaders",
+        ),
+        (nightly(good() | {"leaders": "no leaders"}), "InvalidReference: run"),
     ],
 )
-async def test_a_ranking_that_cannot_be_used_says_why(world: World, answer: Object | ApiError, code: str) -> None:
+async def test_a_ranking_that_cannot_be_used_says_why(world: World, answer: Object | ApiError, told: str) -> None:
     world.answer = answer
 
-    assert await world.why_not() == code
+    why = await world.process().name_leaders(POLICY)
+
+    assert str(why).startswith(told)
     assert world.ranked == {}
 
 
@@ -234,10 +239,10 @@ async def test_a_run_that_chose_too_many_leaders_says_so_and_the_way_out(world: 
 async def test_a_run_without_evidence_of_the_cluster_is_refused(world: World) -> None:
     world.recovery = replace(world.recovery, cluster_id="two")
 
-    assert await world.why_not() == "RankingInvalid"
+    assert await world.why_not() == "InvalidReference"
 
 
-@pytest.mark.parametrize(("code", "passes"), [("RankingNotReady", True), ("RankingMissing", False)])
+@pytest.mark.parametrize(("code", "passes"), [("RankingNotReady", True), ("InvalidReference", False)])
 def test_a_person_is_told_where_waiting_mends_nothing(code: str, passes: bool) -> None:
     assert may_pass(Reason(code, "")) == passes
 

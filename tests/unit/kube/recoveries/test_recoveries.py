@@ -97,11 +97,12 @@ async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_h
     async def stall(*_: object) -> None:
         await asyncio.Event().wait()
 
-    office.clusters.known[PROD] = Reason("SecretMissing", "Secret ca is not there")
+    office.clusters.known[PROD] = Reason("InvalidReference", "Secret ca is not there")
     monkeypatch.setattr(office.world.kafka, "gather", stall)
 
     office.see()
-    await office.until("SecretMissing")
+    await office.until("InvalidReference")
+    assert office.message() == "Secret ca is not there", "and not that there is no WatchedCluster, nor nothing at all"
     office.open()
     await asyncio.sleep(20)
 
@@ -189,8 +190,9 @@ async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(o
     raw = office.api.objects.pop(CLUSTERS.path(*PROD))
 
     office.see()
-    await office.until("WatchedClusterMissing")
-    assert office.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
+    await office.until("InvalidReference")
+    assert office.events.said == [("Normal", "InvalidReference")], "it may come back"
+    assert office.message() == "there is no WatchedCluster prod in namespace kafka"
     office.api.objects[CLUSTERS.path(*PROD)] = raw
     office.open()
     await office.until("Recovered", within=2)
@@ -205,12 +207,12 @@ async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Offi
     await office.until("Recovered", within=2)
 
     assert told == 0
-    assert "WatchedClusterMissing" not in {reason for _, reason in office.events.said}
+    assert "InvalidReference" not in {reason for _, reason in office.events.said}
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [({"clusterId": "another"}, "ClusterIdMismatch"), ({"clusterRef": {"name": "nowhere"}}, "WatchedClusterMissing")],
+    [({"clusterId": "another"}, "ClusterIdMismatch"), ({"clusterRef": {"name": "nowhere"}}, "InvalidReference")],
 )
 async def test_a_recovery_for_another_cluster_is_left_alone(
     office: Office, fields: dict[str, Any], reason: str
@@ -284,7 +286,7 @@ async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_no
 
     await crashed_in_a_wave(office)
     office.api.change(RECOVERIES, NAME, abort=True)
-    office.takes_up(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
+    office.takes_up(policy=Reason("InvalidReference", "there is no RecoveryPolicy rules"))
     await office.until("Aborted")
 
     assert office.world.unrestored() == []
@@ -327,10 +329,11 @@ async def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waitin
 
 async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_recovered(office: Office) -> None:
     all_offline(office)
-    missing = Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules")
+    missing = Reason("InvalidReference", "there is no RecoveryPolicy rules")
 
     cluster = office.takes_up(policy=missing, found=(ORDERS,))
-    await office.until("RecoveryPolicyMissing")
+    await office.until("InvalidReference")
+    assert office.message() == missing.message
     cluster.policy = RULES
     office.changed()
 

@@ -17,7 +17,8 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
     office.api.objects.pop(CLUSTERS.path(*PROD))
 
     office.see()
-    await office.until("WatchedClusterMissing")
+    await office.until("InvalidReference")
+    assert office.message().startswith("there is no WatchedCluster prod")
     office.abort()
     status = await office.until("Aborted", within=2)
 
@@ -61,5 +62,6 @@ async def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(of
     office.abort()
     await asyncio.sleep(60)
 
-    assert office.reason() == "WatchedClusterMissing"
+    assert office.reason() == "InvalidReference"
+    assert office.message().startswith("there is no WatchedCluster prod")
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]

@@ -175,7 +175,7 @@ async def test_one_that_is_added_makes_another_plan_and_the_approval_of_the_old_
 
     assert "what is attested was nothing, now it is broker 4: disk-lost (by ann" in news(going)
     await asyncio.sleep(10)
-    assert by_hand.answers[-1] == ("yes", "PlanSuperseded")
+    assert by_hand.answers[-1] == ("yes", "PlanOutdated")
     assert by_hand.world.leader() is None
     await going.killed()
 

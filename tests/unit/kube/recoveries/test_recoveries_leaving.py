@@ -17,7 +17,7 @@ from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office, named_twice
 from unit.kube.our_objects import KEY, PROD
 
-SECRET = Reason("SecretMissing", "Secret ca is not there (spec.tls.caSecretRef)")
+SECRET = Reason("InvalidReference", "Secret ca is not there (spec.tls.caSecretRef)")
 RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac: secrets")
 
 
@@ -63,10 +63,10 @@ def cluster_deleted(office: Office) -> None:
 
 NOBODY = [
     pytest.param(another_kafka, "ClusterIdMismatch", id="ClusterIdMismatch"),
-    pytest.param(not_opened(SECRET), "SecretMissing", id="SecretMissing"),
+    pytest.param(not_opened(SECRET), "InvalidReference", id="no Secret"),
     pytest.param(not_opened(RIGHT), "Forbidden", id="Forbidden"),
     pytest.param(unreadable, "InvalidSpec", id="InvalidSpec"),
-    pytest.param(cluster_deleted, "WatchedClusterMissing", id="WatchedClusterMissing"),
+    pytest.param(cluster_deleted, "InvalidReference", id="no WatchedCluster"),
 ]
 
 

@@ -22,7 +22,7 @@ from unit.kube.our_objects import KEY, PROD
 
 MANY = 20
 NAMES = [f"waiting-{number}" for number in range(MANY)]
-MISSING = Reason("SecretMissing", "Secret ca is not there")
+MISSING = Reason("InvalidReference", "Secret ca is not there")
 
 
 def for_approval(office: Office) -> str:

@@ -75,7 +75,8 @@ async def test_a_ranked_leader_beats_no_guard(office: Office) -> None:
 async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office) -> None:
     office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
     office.takes_up()
-    await office.until("RankingMissing")
+    await office.until("InvalidReference")
+    assert office.message().startswith("there is no FleetRanking nightly")
     stalled = office.condition("Stalled")[0]
     ranked(office, BEST)
     await office.until("LeaderDesignated")

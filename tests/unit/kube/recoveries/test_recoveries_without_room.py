@@ -151,9 +151,9 @@ async def test_what_waits_for_room_in_a_cluster_that_closes_waits_for_the_cluste
     office.another("late", ORDERS)
     office.see("late")
     await office.until(NO_ROOM, "late")
-    office.clusters.known[PROD] = Reason("SecretMissing", "Secret ca is not there")
+    office.clusters.known[PROD] = Reason("InvalidReference", "Secret ca is not there")
     office.changed()
-    await office.until("SecretMissing", "late")
+    await office.until("InvalidReference", "late")
     made = {name: office.api.recovery(name)["metadata"]["creationTimestamp"] for name in names}
     office.open(untaken={name: datetime.fromisoformat(at) for name, at in made.items()})
 

@@ -41,7 +41,7 @@ async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Ope
 
     going = Going(automatic.process())
 
-    assert (await going.end(), going.run.progress.reason.code) == (End.FAILED, "NotVerified")
+    assert (await going.end(), going.run.progress.reason.code) == (End.FAILED, "Failed")
 
 
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:

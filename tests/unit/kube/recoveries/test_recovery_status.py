@@ -24,7 +24,7 @@ from unit.kube.recoveries.standings import BY, INCIDENTS, PLAN
 
 LATER = NOON + timedelta(minutes=1)
 WHY = Reason("Electing", "wave 1 of 2 is being elected")
-CLUSTER_GONE = Reason("WatchedClusterMissing", "there is no WatchedCluster prod")
+CLUSTER_GONE = Reason("InvalidReference", "there is no WatchedCluster prod")
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -67,18 +67,41 @@ def test_only_what_recovered_is_ready(end: End, ready: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "said", "because"),
     [
-        (Known(Phase.PLANNING, WHY), ("False", "NoPlan")),
-        (Known(Phase.AWAITING_APPROVAL, WHY, plan=PLAN), ("False", "Electing")),
-        (Known(Phase.ELECTING, WHY, plan=PLAN, approval=BY), ("True", "Approved")),
-        (Known(Phase.ELECTING, WHY, plan=replace(PLAN, needs_approval=False)), ("True", "NotNeeded")),
-        (Known(Phase.HELD, WHY, plan=PLAN), ("False", "NotApproved")),
-        (Known(Phase.AWAITING_APPROVAL, WHY, plan=replace(PLAN, needs_approval=False)), ("False", "Electing")),
+        (Known(Phase.PLANNING, WHY), ("False", "NotYet"), "there is nothing to approve"),
+        (Known(Phase.AWAITING_APPROVAL, WHY, plan=PLAN), ("False", "Electing"), WHY.message),
+        (Known(Phase.ELECTING, WHY, plan=PLAN, approval=BY), ("True", "AsExpected"), f"{BY.by} approved it"),
+        (
+            Known(Phase.ELECTING, WHY, plan=replace(PLAN, needs_approval=False)),
+            ("True", "AsExpected"),
+            "by the policy nobody has to be asked",
+        ),
+        (Known(Phase.HELD, WHY, plan=PLAN), ("False", "NotYet"), "nobody approved plan"),
+        (Known(Phase.ENDED, WHY, plan=PLAN, end=End.ABORTED), ("False", "NotYet"), "nobody approved plan"),
+        (
+            Known(Phase.AWAITING_APPROVAL, WHY, plan=replace(PLAN, needs_approval=False)),
+            ("False", "Electing"),
+            WHY.message,
+        ),
     ],
 )
-def test_approved_says_what_a_person_did_or_has_to_do(known: Known, said: tuple[str, str]) -> None:
-    assert conditions(status_of(known, 1, {}, NOON))["Approved"] == said
+def test_approved_says_what_a_person_did_or_has_to_do(known: Known, said: tuple[str, str], because: str) -> None:
+    status = status_of(known, 1, {}, NOON)
+
+    assert conditions(status)["Approved"] == said
+    assert message(status, "Approved").startswith(because)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("end", [None, *End])
+def test_approved_has_the_reason_of_ready_only_while_a_person_is_asked(phase: Phase, end: End | None) -> None:
+    """By that `kubectl kafka-recovery` knows that one is."""
+    why = Reason(str(end or phase), "a sentence that says why")
+
+    said = conditions(status_of(Known(phase, why, plan=PLAN, end=end), 1, {}, NOON))
+
+    assert (said["Approved"][1] == said["Ready"][1]) == (phase is Phase.AWAITING_APPROVAL)
 
 
 def test_who_approved_is_named() -> None:
@@ -162,7 +185,7 @@ def test_a_plan_that_is_full_leaves_the_rest_waiting_for_the_next_one() -> None:
 def test_whom_a_leader_answers_is_not_offline_whatever_its_outcome_is_called() -> None:
     another = PartitionOutcome(TopicPartition("t", 0), Outcome.FAILED, leader=BrokerId(2), log_end=Offset(0))
     silent = PartitionOutcome(TopicPartition("t", 1), Outcome.FAILED, leader=BrokerId(2))
-    gone = PartitionOutcome(TopicPartition("t", 2), Outcome.REFUSED, Reason("TopicGone", "it was deleted"))
+    gone = PartitionOutcome(TopicPartition("t", 2), Outcome.REFUSED, Reason("PartitionGone", "it was deleted"))
 
     found = {each.id: each for each in (another, silent, gone)}
 
@@ -358,7 +381,7 @@ def test_what_ended_shows_the_last_plan_that_was_begun() -> None:
     status = status_of(Known(Phase.ENDED, WHY, begun=(PLAN,), end=End.RECOVERED), 1, {}, NOON)
 
     assert (status["plan"]["digest"], status["plan"]["lossClass"]) == (PLAN.digest, "Unknown")
-    assert conditions(status)["Planned"] == ("True", "Planned")
+    assert conditions(status)["Planned"] == ("True", "AsExpected")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +406,7 @@ def test_what_cannot_be_taken_up_waits_or_needs_a_person(stuck: bool, tools: Kst
     status = untaken(CLUSTER_GONE, 1, {"observedGeneration": -1}, NOON, stuck=stuck)
 
     assert kstatus({"metadata": {"generation": 1}, "status": status}) is tools
-    assert conditions(status)["Ready"] == ("False", "WatchedClusterMissing")
+    assert conditions(status)["Ready"] == ("False", "InvalidReference")
 
 
 def test_what_an_earlier_process_told_still_stands() -> None:

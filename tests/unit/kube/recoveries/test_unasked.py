@@ -57,7 +57,7 @@ def automatic_again(operated: Operated) -> None:
 
 
 def cut_off(operated: Operated) -> None:
-    operated.state.alone = Reason("ViewNotTrusted", "OperatorCutOff: two of three do not answer us")
+    operated.state.alone = Reason("ViewUnavailable", "OperatorCutOff: two of three do not answer us")
 
 
 def connected(operated: Operated) -> None:

@@ -30,7 +30,7 @@ AFTER = PATIENCE + timedelta(seconds=5)
 MOMENT = timedelta(seconds=5)
 
 NOT_OPENED = (
-    *("SecretMissing", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "StrimziRefInvalid"),
+    *("InvalidReference", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "ApiMissing"),
     *("InvalidSpec", "InvalidConfiguration"),
 )
 AT_ONCE = {"InvalidSpec", "InvalidConfiguration"}
@@ -63,7 +63,7 @@ def test_nor_is_one_waited_for_that_nobody_can_reach(view: WatchView) -> None:
     assert (shown(first), shown(told(view, old=first, at=NOON + AFTER))) == (Kstatus.IN_PROGRESS, Kstatus.FAILED)
 
 
-@pytest.mark.parametrize("code", ["RecoveryPolicyMissing", "WatchedClusterDeleted", "InvalidPolicy"])
+@pytest.mark.parametrize("code", ["InvalidReference", "WatchedClusterDeleted", "InvalidSpec"])
 def test_nor_for_its_policy(code: str) -> None:
     policy = Reason(code, "a sentence that says why")
     first = told(SEEN, policy)
@@ -74,7 +74,7 @@ def test_nor_for_its_policy(code: str) -> None:
 
 def test_a_reason_that_changes_is_no_progress() -> None:
     """A broker that refuses now and is silent then would be waited for for ever."""
-    one, other = unopened(Reason("SecretMissing", ""), 1, {}, NOON), told(OUT_OF_SIGHT, at=NOON)
+    one, other = unopened(Reason("InvalidReference", ""), 1, {}, NOON), told(OUT_OF_SIGHT, at=NOON)
     flapping = told(OUT_OF_SIGHT, old=one, at=NOON + AFTER)
 
     assert shown(flapping) is Kstatus.FAILED
@@ -84,7 +84,7 @@ def test_a_reason_that_changes_is_no_progress() -> None:
 
 
 def test_another_spec_is_given_its_own_minute() -> None:
-    missing = Reason("SecretMissing", "")
+    missing = Reason("InvalidReference", "")
     stuck = unopened(missing, 1, unopened(missing, 1, {}, NOON), NOON + AFTER)
 
     changed = unopened(missing, 2, stuck, NOON + AFTER + MOMENT)
@@ -96,9 +96,9 @@ def test_another_spec_is_given_its_own_minute() -> None:
 
 def each_condition() -> Iterator[tuple[str, str, Object]]:
     """Conditions that say nothing of whether it is watched: each of their words, on a cluster that is."""
-    for history in (None, Reason("NoControllers", ""), Reason("MetadataLogUnavailable", "")):
+    for history in (None, Reason("NotConfigured", ""), Reason("MetadataLogUnavailable", "")):
         yield "HistoryKnown", history.code if history else "", told(SEEN, history=history)
-    for altered in (NONE_ALTERED, Reason("RunsBegun", "")):
+    for altered in (NONE_ALTERED, Reason("AsExpected", "another has begun")):
         yield "OrdersAltered", altered.code, told(SEEN, altered=altered)
 
 
@@ -146,7 +146,7 @@ def test_each_condition_of_a_kind_is_known_here(kind: Kind) -> None:
 
 
 def test_the_minute_is_counted_from_when_it_was_not_ready_first() -> None:
-    missing, old = Reason("SecretMissing", ""), told(SEEN, at=NOON - timedelta(hours=1))
+    missing, old = Reason("InvalidReference", ""), told(SEEN, at=NOON - timedelta(hours=1))
     times = [NOON + timedelta(seconds=10 * tick) for tick in range(8)]
     seen = []
     for at in times:

@@ -169,4 +169,4 @@ async def test_a_policy_says_that_it_holds_and_what_of_it_does_not() -> None:
 
     conditions = api.objects[POLICIES.path("kafka", "rules")]["status"]["conditions"]
     said = {each["type"]: (each["status"], each["reason"]) for each in conditions}
-    assert (said["Ready"], said["UnknownFields"]) == (("True", "Valid"), ("True", "UnknownFields"))
+    assert (said["Ready"], said["UnknownFields"]) == (("True", "AsExpected"), ("True", "UnknownFields"))

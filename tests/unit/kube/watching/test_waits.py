@@ -17,8 +17,8 @@ from kafka_recovery.recovery.ports import Clock
 from unit.kube.watching.bench import Bench, FakeDesk, FakeKafka, virtually
 from unit.kube.watching.sights import offline, pulse, seconds
 
-ROLLS = Reason("StrimziRolls", "Pod prod-brokers-3 of broker 3 is starting")
-MOVES = Reason("Rebalancing", "KafkaRebalance full moves partitions")
+ROLLS = Reason("StrimziAtWork", "Pod prod-brokers-3 of broker 3 is starting")
+MOVES = Reason("StrimziAtWork", "KafkaRebalance full moves partitions")
 ROLLING_3 = Waits({BrokerId(3): ROLLS})
 
 
@@ -34,33 +34,33 @@ def sorted_out(at: float, waits: Waits, *partitions: OfflinePartition, patience:
     return docket(spells, policy, {}, {}, Names("prod", "abc"), seconds(at), waits)
 
 
-def left(found: Docket) -> dict[str, str]:
-    return {str(id): reason.code for id, reason in found.left.items()}
+def left(found: Docket) -> dict[str, Reason]:
+    return {str(id): reason for id, reason in found.left.items()}
 
 
 class TestWhatIsHeldBack:
     def test_a_partition_whose_last_member_is_restarted(self) -> None:
         found = sorted_out(5, ROLLING_3, lost())
 
-        assert (found.incidents, left(found), found.next_at) == ((), {"orders-0": "StrimziRolls"}, seconds(6))
+        assert (found.incidents, left(found), found.next_at) == ((), {"orders-0": ROLLS}, seconds(6))
 
     def test_be_it_in_the_isr_or_in_the_elr(self) -> None:
-        assert left(sorted_out(5, ROLLING_3, lost(isr=(), elr=(2, 3)))) == {"orders-0": "StrimziRolls"}
+        assert left(sorted_out(5, ROLLING_3, lost(isr=(), elr=(2, 3)))) == {"orders-0": ROLLS}
 
     def test_not_one_that_waits_for_another_broker(self) -> None:
         """A replica that lags behind would not bring it back, so its restart is no reason to wait."""
         found = sorted_out(5, ROLLING_3, lost(isr=(2,)), lost(topic="pay"))
 
         assert [str(each.id) for each in found.incidents[0].partitions] == ["orders-0"]
-        assert left(found) == {"pay-0": "StrimziRolls"}
+        assert left(found) == {"pay-0": ROLLS}
 
     def test_if_the_controller_knows_of_no_member_it_may_be_any_replica(self) -> None:
-        assert left(sorted_out(5, ROLLING_3, lost(isr=()))) == {"orders-0": "StrimziRolls"}
+        assert left(sorted_out(5, ROLLING_3, lost(isr=()))) == {"orders-0": ROLLS}
 
     def test_during_a_rebalance_everything(self) -> None:
         found = sorted_out(5, Waits(everything=MOVES), lost(isr=(2,)))
 
-        assert (found.incidents, left(found)) == ((), {"orders-0": "Rebalancing"})
+        assert (found.incidents, left(found)) == ((), {"orders-0": MOVES})
 
     def test_for_ten_minutes_of_its_outage_at_most(self) -> None:
         bound = LONGEST_WAIT.total_seconds()
@@ -72,12 +72,15 @@ class TestWhatIsHeldBack:
     def test_what_the_policy_is_patient_with_waits_for_that_first(self) -> None:
         found = sorted_out(5, ROLLING_3, lost(), patience=30)
 
-        assert (left(found), found.next_at) == ({"orders-0": "Patience"}, seconds(31))
+        assert ({id: why.code for id, why in left(found).items()}, found.next_at) == (
+            {"orders-0": "Patience"},
+            seconds(31),
+        )
 
     def test_a_partition_that_nobody_would_open_is_told_its_own_reason(self) -> None:
         found = docket([Offline(lost(), seconds(0))], None, {}, {}, Names("prod", "abc"), seconds(5), ROLLING_3)
 
-        assert left(found) == {"orders-0": "NoPolicy"}
+        assert {id: why.code for id, why in left(found).items()} == {"orders-0": "NoPolicy"}
 
 
 # The watching task
@@ -104,8 +107,8 @@ class Beside(Bench):
     others: FakeOthers
 
     @property
-    def left(self) -> dict[str, str]:
-        return {str(id): why.code for id, why in self.watcher.view.left.items()}
+    def left(self) -> dict[str, Reason]:
+        return {str(id): why for id, why in self.watcher.view.left.items()}
 
 
 def beside_others(clock: Clock) -> Beside:
@@ -121,7 +124,7 @@ class TestHoldingBack:
         bench.others.waits = ROLLING_3
         bench.kafka.loses(lost())
         await bench.after(90)
-        assert bench.left == {"orders-0": "StrimziRolls"}
+        assert bench.left == {"orders-0": ROLLS}
         bench.kafka.seen, bench.kafka.offline, bench.others.waits = pulse(1, 2, 3), (), NO_WAITS
         await bench.after(30)
         assert (bench.desk.opened, bench.left) == ([], {})
@@ -191,6 +194,6 @@ def test_a_status_says_whom_how_many_partitions_wait_for() -> None:
     status = cluster_status.watched(view, Policy(()), None, 0, 1, {}, datetime(2026, 11, 21, tzinfo=UTC))
 
     assert status["waitsFor"] == [
-        {"reason": "StrimziRolls", "message": ROLLS.message, "partitions": 2},
-        {"reason": "Rebalancing", "message": MOVES.message, "partitions": 1},
+        {"reason": "StrimziAtWork", "message": ROLLS.message, "partitions": 2},
+        {"reason": "StrimziAtWork", "message": MOVES.message, "partitions": 1},
     ]

@@ -20,7 +20,7 @@ from unit.kube.webhook.payloads import payload
 
 TOKEN = "a-token-of-twenty-four-c"
 BEARER = f"Authorization: Bearer {TOKEN}"
-UNKNOWN = Reason("WatchedClusterMissing", "there is no such WatchedCluster")
+UNKNOWN = Reason("InvalidReference", "there is no such WatchedCluster")
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class TestWaking:
 
         assert answer.status == 404
         assert "kafka/other" in answer.body
-        assert "WatchedClusterMissing" in answer.body
+        assert "InvalidReference" in answer.body
         assert world.counted(Heard.NOT_WATCHED) == 1
 
     async def test_what_came_to_nothing_is_no_repetition(self, world: World) -> None:
