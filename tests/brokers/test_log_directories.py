@@ -46,7 +46,7 @@ def left_alone(kafka: RealKafka) -> None:
 def test_a_directory_of_the_last_member_fails_is_named_and_brings_all_back_once_it_is_mended(
     release: str, tmp_path: Path
 ) -> None:
-    """30 s: a cluster of its own, whose brokers have two log directories each."""
+    """35 s: a cluster of its own, whose brokers have two log directories each."""
     with RealKafka(release, disks=2, properties=SOON, session_timeout=2.0) as kafka:
         left_alone(kafka)
         failed = int(next(name for name in kafka.on_disk(1, 2) if name.startswith("orders-")).removeprefix("orders-"))
@@ -92,11 +92,13 @@ def test_a_planned_leader_without_any_room_is_warned_of_and_fails_before_it_lead
         kafka.wait_until_fenced(1)
         kafka.wait_until_unfenced(2, 3)
         kafka.fill_disk(2)
-        ours = Recovery(kafka, tmp_path / "journal", policy=AUTOMATIC)
+        ours = Recovery(kafka, tmp_path / "journal", policy=AUTOMATIC, approver="ann")
 
         plan = asyncio.run(ours.plan())
         report = asyncio.run(ours.recover())
 
+        asked = {str(id): one.needs_approval for id, one in plan.elections.items()}
+        assert asked == dict.fromkeys(full, True) | dict.fromkeys(roomy, False)
         volume = its(plan.evidence, 2).directories[1]
         assert (volume.error, volume.usable_bytes, [str(id) for id in volume.copies or ()]) == (None, 0, full)
         choice = card(plan).choice

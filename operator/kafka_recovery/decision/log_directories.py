@@ -1,20 +1,23 @@
 """What brokers say of their log directories, in words: which have failed, and which have almost no room left.
 
-Nothing is decided by it. A directory that has failed is a reason to wait; one that is almost full is a warning, for
-Kafka takes a directory offline at the first write that finds no room, and stops a broker that has no other. On Kafka
-4.4 a leader without any room was elected, and its directory failed before it led (it writes its leader epoch).
+Nobody is chosen or refused by it. A directory that has failed is a reason to wait; one that is almost full is a
+warning, and a person is asked, whatever the policy says: Kafka takes a directory offline at the first write that finds
+no room, and stops a broker that has no other. On Kafka 4.4 a leader without any room was elected, and its directory
+failed before it led (it writes its leader epoch).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.policy import Approval
 
 Copies = Sequence[tuple[TopicPartition, Replica]]
 """Copies of one broker's, and of which partitions."""
@@ -93,15 +96,40 @@ def failed_copies(leaderless: Sequence[PartitionEvidence]) -> Mapping[BrokerId, 
 
 def full_leaders(plan: Plan) -> Iterator[str]:
     """Planned leaders that may fail as soon as they lead, or are written to."""
-    cluster, elected = plan.evidence.cluster, plan.elections
+    for broker, each, there in _full(plan.evidence.cluster):
+        led = [id for id, one in plan.elections.items() if one.leader == broker and (there is None or id in there)]
+        if led:
+            full = f"and the volume of its copies is almost full: {_room(each)}"
+            yield f"Warning: broker {broker} is to lead {named(led)}, {full}. {_FULL}"
+
+
+def asking(decisions: tuple[Decision, ...], cluster: ClusterState) -> tuple[Decision, ...]:
+    """The same, but a person is asked about an election of a leader that may fail for want of room."""
+    full = list(_full(cluster))
+    if not full:
+        return decisions
+    return tuple(_asking(each, full) for each in decisions)
+
+
+Full = tuple[BrokerId, LogDirectory, frozenset[TopicPartition] | None]
+"""A directory that is almost full, and which copies lie there; None: all of its broker, which has no other."""
+
+
+def _full(cluster: ClusterState) -> Iterator[Full]:
     for its in cluster.log_directories:
         for each in its.directories:
             if each.is_almost_full:
-                there = None if len(its.directories) == 1 else frozenset(each.copies or ())
-                ids = [id for id, one in elected.items() if one.leader == its.broker and (there is None or id in there)]
-                if ids:
-                    full = f"and the volume of its copies is almost full: {_room(each)}"
-                    yield f"Warning: broker {its.broker} is to lead {named(ids)}, {full}. {_FULL}"
+                yield its.broker, each, None if len(its.directories) == 1 else frozenset(each.copies or ())
+
+
+def _asking(decision: Decision, full: Sequence[Full]) -> Decision:
+    if decision.verdict is not Verdict.ELECT or decision.needs_approval:
+        return decision
+    for broker, each, there in full:
+        if broker == decision.leader and (there is None or decision.id in there):
+            why = f"the volume of broker {broker}'s copy is almost full, {_room(each)}: a person has to approve it"
+            return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, why))
+    return decision
 
 
 def marks(cluster: ClusterState, broker: BrokerId) -> tuple[str, ...]:
@@ -147,11 +175,9 @@ def _of(cluster: ClusterState, broker: BrokerId) -> BrokerDirectories | None:
 
 
 def _almost_full(cluster: ClusterState, broker: BrokerId, id: TopicPartition) -> LogDirectory | None:
-    """Where this copy lies, if that is almost full; a broker with one directory has all of them there."""
-    its = _of(cluster, broker)
-    directories = its.directories if its else ()
-    full = [each for each in directories if each.is_almost_full]
-    return next((each for each in full if len(directories) == 1 or id in (each.copies or ())), None)
+    """Where this copy lies, if that is almost full."""
+    full = (each for at, each, there in _full(cluster) if at == broker and (there is None or id in there))
+    return next(full, None)
 
 
 def _half_moved(others: Sequence[LogDirectory], ids: Sequence[TopicPartition]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import repeat
 from operator import attrgetter
 
+from kafka_recovery.decision import log_directories
 from kafka_recovery.decision.attesting import asking_about, attested_lost
 from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
@@ -89,6 +90,7 @@ def _planned(
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
     decisions = asking(decisions, evidence.partitions, evidence.cluster)
+    decisions = log_directories.asking(decisions, evidence.cluster)
     decisions = _asking_for_attested(decisions, evidence, policy, waited)
     decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
     return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))

@@ -18,7 +18,7 @@ from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import NOON, ORDERS, Held, broker, evidence, log, partition
 
@@ -198,7 +198,28 @@ class TestAlmostFull:
         roomy, full = (planned(seen(held, its(2, each))) for each in (WELL, FULL))
 
         assert difference(roomy, full) is None
-        assert roomy.decisions == full.decisions, "nothing is decided by it"
+        assert roomy.decisions == full.decisions, "a person is asked anyway"
+
+    @pytest.mark.parametrize(
+        ("said", "approval"),
+        [
+            (its(2, FULL), Approval.MANUAL),
+            (its(2, WELL), Approval.AUTO),
+            (its(3, FULL), Approval.AUTO),
+            (its(2, replace(FULL, copies=(OTHER,)), replace(WELL, copies=(ORDERS,))), Approval.AUTO),
+        ],
+        ids=["no room", "room", "no room elsewhere", "no room in another directory"],
+    )
+    def test_a_person_is_asked_about_a_leader_without_room_whatever_the_policy_says(
+        self, said: BrokerDirectories, approval: Approval
+    ) -> None:
+        unattended = Policy((replace(ANY.rules[0], approval=Approval.AUTO),))
+
+        plan = decide(seen({1: None, 2: log(10), 3: log(9)}, said), unattended, waited=timedelta(hours=1))
+
+        [decision] = plan.elections.values()
+        assert (decision.leader, decision.approval) == (2, approval)
+        assert any("a person has to approve it" in each for each in decision.warnings) is (approval is Approval.MANUAL)
 
 
 def test_of_whom_nothing_is_known_is_said_once_for_all_of_one_reason() -> None:
