@@ -78,7 +78,7 @@ class Cluster:
     def __init__(self, *refused: str) -> None:
         self.clock, self.kafka = Clock(), Kafka()
         self.kubernetes = Kubernetes(node(self.clock), lodged(), its_claim(), refuses=refused)
-        pods = BrokerPods(cast(Api, self.kubernetes), "kafka", "prod", timedelta(milliseconds=50))
+        pods = BrokerPods(cast(Api, self.kubernetes), "kafka", "prod")
         self.witness = PodWitness(self.kafka, pods, lambda: None, clock=self.clock)
 
     def looks(self, times: int) -> Reason | None:
