@@ -76,6 +76,15 @@ class TestStatus:
 
         assert again is seen
 
+    async def test_what_the_definition_lacks_is_left_out_and_the_rest_is_said(self, api: Api, namespace: str) -> None:
+        path = recoveries(namespace, "orders-1")
+        newer = {"ofANewerRelease": {"and": "more"}, "andAnother": 1}
+
+        seen = await api.apply_status(path, await opened(api, namespace), told(Standing.WORKING) | newer)
+
+        assert kstatus(seen) is Kstatus.IN_PROGRESS
+        assert not newer.keys() & seen["status"].keys()
+
     async def test_who_looked_at_an_older_object_writes_nothing(
         self, api: Api, kubectl: Kubectl, namespace: str
     ) -> None:

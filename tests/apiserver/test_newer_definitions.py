@@ -1,4 +1,4 @@
-"""The definitions are newer than the operator, on a real API server: as in an upgrade, and after a rollback.
+"""The definitions are newer than the operator, or older, on a real API server: in upgrades, and after a rollback.
 
 Every object of every spec has a field more, with a default, which the API server fills into all that is stored.
 """
@@ -64,6 +64,15 @@ class Definitions:
 
     def newer(self) -> None:
         """Install them, as an upgrade does first."""
+        self._control_plane.apply_definitions(self._newer)
+
+    def older(self) -> None:
+        """Those of a release that did not say who watches what."""
+        file = self._newer / "watchedclusters.yaml"
+        document = yaml.safe_load((DEFINITIONS / file.name).read_text())
+        (version,) = document["spec"]["versions"]
+        del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["watchedBy"]
+        file.write_text(yaml.safe_dump(document))
         self._control_plane.apply_definitions(self._newer)
 
     def ours(self) -> None:
@@ -183,3 +192,16 @@ def test_what_a_newer_release_would_heed_asks_a_person_until_it_is_taken_out(
         ended = finished(kubectl, name)
     assert ended["status"]["outcome"] == "Recovered", told(ended)
     assert "approval" not in ended["status"]
+
+
+def test_an_operator_that_is_newer_than_the_definitions_recovers_and_says_what_they_lack(
+    kubectl: Kubectl, start: Start, definitions: Definitions
+) -> None:
+    definitions.older()
+    operator = start()
+    with played_incident("behind") as played:
+        kubectl.apply(policy(), watched_cluster(played))
+
+        ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    assert ended["status"]["outcome"] == "Recovered", told(ended)
+    operator.says(".status.watchedBy: field not declared in schema")

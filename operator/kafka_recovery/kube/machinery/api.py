@@ -11,12 +11,14 @@ The errors:
     ├── Conflict        409: somebody wrote the object since it was read; read it again
     ├── AlreadyExists   409: an object with this name is there
     ├── Expired         410: a list took longer than the server remembers it
+    ├── Undeclared      500: the definition that is installed lacks a field that this release writes
     └── Unanswered      no answer in time; a write may have been done all the same
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 import time
@@ -28,13 +30,14 @@ from typing import Any
 
 import aiohttp
 from aiohttp import ClientResponse
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import BytesPayload
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, says
+from kafka_recovery.kube.machinery.fenced_body import FencedBody
 from kafka_recovery.kube.machinery.turns import Turns
+
+_LOG = logging.getLogger(__name__)
 
 PAGE = 500
 """Objects a page of a list: what kubectl asks for."""
@@ -63,6 +66,8 @@ _NO_ANSWER = 0
 _DISCOVERY = 3
 """Slashes in the longest path that asks what there is: /apis/GROUP/VERSION."""
 _NO_SUCH_RESOURCE = "the server could not find the requested resource"
+_UNDECLARED = "field not declared in schema"
+"""What server-side apply says, as an internal error."""
 _PASSING = frozenset({_NO_ANSWER, 429, 500, 502, 503, 504})
 
 
@@ -84,7 +89,7 @@ class ApiError(Exception):
     @property
     def may_pass(self) -> bool:
         """Whether the same call may succeed a moment later."""
-        return self.status in _PASSING
+        return self.status in _PASSING and not isinstance(self, Undeclared)
 
 
 class NotFound(ApiError):
@@ -105,6 +110,15 @@ class AlreadyExists(ApiError):
 
 class Expired(ApiError):
     """The list can't be gone on with."""
+
+
+class Undeclared(ApiError):
+    """The definition lacks fields that were to be applied: it is older than this release. No other try helps."""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Those of the status itself; not what lies deeper, without which the rest may say something else."""
+        return frozenset(re.findall(rf"[.]status[.](\w+): {_UNDECLARED}", self.message))
 
 
 class Unanswered(ApiError):
@@ -148,6 +162,8 @@ class Api:
         self._turns = Turns(at_once)
         self._asked = asked
         self._troubled_at = -math.inf
+        self._lacking: set[str] = set()
+        """What of which object's definition is missing, as it was told: once."""
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         """The object as it is now, never a cached one."""
@@ -185,10 +201,23 @@ class Api:
 
         What it said before and `status` lacks is removed; others' fields and conditions stay. `seen`: the object that
         `status` was worked out from; its resourceVersion guards the write (a uid alone does not, on a subresource).
+        A field that the definition lacks is left out: an operator may be newer than that.
         Returns the object as it is now. Raises Conflict, NotFound.
         """
-        if says(seen, status):
-            return seen
+        try:
+            return seen if says(seen, status) else await self._apply_status(path, seen, status, deadline)
+        except Undeclared as older:
+            known = {name: value for name, value in status.items() if name not in older.fields}
+            if len(known) == len(status):
+                raise
+            level = logging.DEBUG if older.message in self._lacking else logging.WARNING
+            self._lacking.add(older.message)
+            _LOG.log(level, "not written, for the definition is older than this release: %s", older.message)
+            return await self.apply_status(path, seen, known, deadline=deadline)
+
+    async def _apply_status(
+        self, path: str, seen: Object, status: Mapping[str, Any], deadline: timedelta | None
+    ) -> Object:
         meta = seen["metadata"]
         guards = {name: meta[name] for name in ("name", "uid", "resourceVersion")}
         body = {"apiVersion": seen["apiVersion"], "kind": seen["kind"], "metadata": guards, "status": status}
@@ -285,7 +314,7 @@ class Api:
         body = None
         if question.method != "GET":
             self._fence()
-            body = _FencedBody(self._fence, question.body or b"{}", content_type=question.content_type)
+            body = FencedBody(self._fence, question.body or b"{}", content_type=question.content_type)
         async with self._session.request(
             question.method,
             self._server + question.path,
@@ -321,22 +350,6 @@ class _Question:
         return time.monotonic() + state.upcoming_sleep + _AN_ANSWER_TAKES >= self.until
 
 
-class _FencedBody(BytesPayload):
-    """A body that passes the fence at the moment it is sent: a call may have waited long for a free connection."""
-
-    def __init__(self, fence: Fence, value: bytes, *, content_type: str) -> None:
-        super().__init__(value, content_type=content_type)
-        self._fence = fence
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        self._fence()
-        await super().write(writer)
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        self._fence()
-        await super().write_with_length(writer, content_length)
-
-
 class _AsAsked(wait_base):
     """Pauses grow, with some chance in them against herds, and are never shorter than the server asks for."""
 
@@ -364,7 +377,7 @@ def _understood(question: _Question, response: ClientResponse, raw: bytes) -> Ob
         raise ApiError(response.status, "NotAnObject", f"the answer is no JSON object: {message}", question.path)
     reason = str(said.get("reason") or response.reason or "Refused")
     asked = response.headers.get("Retry-After", "")
-    kind = _kind(response.status, reason)
+    kind = Undeclared if _UNDECLARED in str(message) else _kind(response.status, reason)
     if kind is NotFound and _is_unserved(question.path, said):
         message = f"the API server does not know {question.path}: is the CustomResourceDefinition there?"
         raise NotServed(response.status, "NotServed", message, question.path)

@@ -43,6 +43,43 @@ def status_of(name: str, **status: Any) -> dict[str, Any]:
     }
 
 
+OLDER = (
+    "failed to create typed patch object (kafka/prod; kafka-recovery.dev/v1alpha1, Kind=WatchedCluster): "
+    ".status.{}: field not declared in schema"
+)
+
+
+class TestOlderDefinitions:
+    async def test_a_field_of_a_status_that_the_definition_lacks_is_left_out_and_told(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        refused = refusal(500, "InternalError", OLDER.format("watchedBy"))
+        done = object_({"kind": "WatchedCluster"})
+        async with staged(refused, done, refused, done) as (api, server):
+            for _ in range(2):
+                await api.apply_status(PATH, status_of("orders-1"), {"finished": True, "watchedBy": {"name": "a"}})
+
+        assert [each.body["status"] for each in server.asked[:2]] == [
+            {"finished": True, "watchedBy": {"name": "a"}},
+            {"finished": True},
+        ]
+        assert caplog.text.count(".status.watchedBy: field not declared in schema") == 1, "once, however often"
+
+    async def test_what_is_left_may_have_been_said_already(self) -> None:
+        seen = status_of("orders-1", finished=True)
+        async with staged(refusal(500, "InternalError", OLDER.format("watchedBy"))) as (api, server):
+            assert await api.apply_status(PATH, seen, {"finished": True, "watchedBy": {}}) is seen
+
+        assert len(server.asked) == 1
+
+    async def test_nothing_is_written_without_what_lies_deeper(self) -> None:
+        async with staged(refusal(500, "InternalError", OLDER.format("plan.waiting"))) as (api, server):
+            with pytest.raises(ApiError, match="field not declared"):
+                await api.apply_status(PATH, status_of("orders-1"), {"plan": {"waiting": "a while"}})
+
+        assert len(server.asked) == 1, "no other try helps"
+
+
 class TestAnswers:
     async def test_an_object_is_returned_as_it_is(self) -> None:
         async with staged(object_({"kind": "ConfigMap"})) as (api, server):
