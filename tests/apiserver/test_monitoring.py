@@ -61,7 +61,8 @@ def test_an_alert_about_an_incident_wakes_the_watcher_and_opens_nothing(
 
     assert {
         "alertname": "KafkaRecoveryOfflinePartitions",
-        "cluster": cluster,
+        "namespace": namespace,
+        "name": "prod",
         "severity": "critical",
     } in monitoring.firing()
     woken = 'kafka_recovery_webhook_requests_total{outcome="Woken"}'

@@ -680,7 +680,7 @@ def test_an_alert_leads_nowhere_rather_than_to_a_page_that_is_not_there(charts: 
 
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
 def test_a_monitor_finds_the_metrics_and_leaves_their_labels_alone(charts: Helm, kind: str) -> None:
-    """`cluster` names a Kafka: a Prometheus with a label of that name must not take it away."""
+    """`namespace` is a WatchedCluster's: that of the Pod, which Prometheus adds, must not take its place."""
     given = {"enabled": True, "interval": "15s", "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}]}
     objects = charts.rendered(OPERATOR, monitoring={f"{kind[0].lower()}{kind[1:]}": given})
 

@@ -195,7 +195,7 @@ class Monitoring:
         )
 
     def _alertmanager_options(self) -> tuple[str, ...]:
-        often = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h", "group_by": ["cluster"]}
+        often = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h", "group_by": ["namespace", "name"]}
         return (
             f"--web.listen-address={HOST}:{self._alertmanager_port}",
             "--cluster.listen-address=",

@@ -17,7 +17,7 @@ DASHBOARD = ROOT / "monitoring" / "grafana-dashboard.json"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 
 _METRIC = re.compile(r"(?<![:\w])(kafka_recovery_\w+|process_\w+)(?![\w:])")
-_VARIABLES = {"$__rate_interval": "5m", "$__range": "1h", "$cluster": ".*", "$ranking": ".*"}
+_VARIABLES = {"$__rate_interval": "5m", "$__range": "1h", "$namespace": ".*", "$cluster": ".*", "$ranking": ".*"}
 
 
 def rules() -> list[dict[str, Any]]:

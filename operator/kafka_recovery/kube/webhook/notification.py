@@ -56,7 +56,7 @@ def understood(body: bytes) -> Notification:
     if not isinstance(alerts, list) or not all(isinstance(each, dict) for each in alerts):
         raise NotANotification("alerts is missing, or no list of objects")
     if len(alerts) > MOST_ALERTS:
-        raise NotANotification(f"it has more than {MOST_ALERTS} alerts: set max_alerts, or group by cluster")
+        raise NotANotification(f"it has more than {MOST_ALERTS} alerts: set max_alerts, or group by namespace and name")
     firing = [each for each in alerts if _is_firing(each)]
     named = [_cluster(_labels(each)) for each in firing]
     clusters = frozenset(each for each in named if each)
@@ -78,9 +78,8 @@ def _labels(alert: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _cluster(labels: Mapping[str, str]) -> Key | None:
-    """`cluster` is namespace/name, as in our own metrics; or the name alone, beside a `namespace`."""
-    namespace, slash, name = labels.get("cluster", "").rpartition("/")
-    namespace = namespace if slash else labels.get("namespace", "")
+    """By `namespace` and `name`, as in our own metrics."""
+    namespace, name = labels.get("namespace", ""), labels.get("name", "")
     fits = len(name) <= NAME.longest and _NAME.fullmatch(name) and _NAMESPACE.fullmatch(namespace)
     return (namespace, name) if fits else None
 

@@ -42,7 +42,7 @@ TOLD_EVERY = 60.0
 
 _TEXT: Mapping[Heard, tuple[int, str]] = {
     Heard.UNAUTHENTICATED: (401, "send the operator's token: Authorization: Bearer TOKEN"),
-    Heard.TOO_LARGE: (413, f"send at most {LARGEST_BODY} bytes: set max_alerts, or group by cluster"),
+    Heard.TOO_LARGE: (413, f"send at most {LARGEST_BODY} bytes: set max_alerts, or group by namespace and name"),
     Heard.TOO_SLOW: (408, f"the body did not arrive within {BODY_WITHIN:g} s"),
     Heard.TOO_MANY: (429, "too many requests: the operator looks by itself as well"),
     Heard.DEFECT: (500, "an internal error"),
@@ -170,4 +170,4 @@ def _outcome(notification: Notification, woken: list[str], repeated: list[str]) 
 def _unknown(notification: Notification, refused: Mapping[str, str]) -> str:
     if refused:
         return json.dumps(refused)
-    return "no alert has a label `cluster` with namespace/name of a WatchedCluster, or `namespace` and `cluster`"
+    return "no alert has labels `namespace` and `name`, those of a WatchedCluster"

@@ -12,6 +12,7 @@ from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.opening import why_not_open
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
 from unit.kube.clusters.watched import Watched, loses_its_secret
@@ -85,7 +86,7 @@ async def test_a_cluster_that_can_not_be_opened_is_shown_until_it_is_gone(
     watched: Watched, contexts: list[str]
 ) -> None:
     watched.api.change(CLUSTERS, "prod", clusterId="")
-    labels = {"cluster": "/".join(PROD)}
+    labels = labelled("/".join(PROD))
 
     await watched.all.reconcile(PROD)
     assert watched.metrics.registry.get_sample_value("kafka_recovery_watching", labels) == 0

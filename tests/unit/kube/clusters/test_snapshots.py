@@ -23,7 +23,7 @@ from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
-from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery_spark.evidence import sources
 from unit.decision.incident import NOON, evidence, log, partition
@@ -75,7 +75,7 @@ class Site:
         task.cancel()
 
     def shown(self, metric: str) -> float | None:
-        return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", {"cluster": self.label})
+        return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", labelled(self.label))
 
 
 def test_a_snapshot_is_kept_and_told_and_can_be_read_back(tmp_path: Path) -> None:

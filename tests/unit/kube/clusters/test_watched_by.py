@@ -11,6 +11,7 @@ import pytest
 from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS, watched_by
 from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
@@ -94,7 +95,7 @@ async def test_another_operator_leaves_it_alone_says_so_once_and_writes_no_statu
     problem = both.two.all.elsewhere(PROD)
     assert problem
     assert problem.message.startswith("the operator whose Lease is one/operator watches it; end that operator")
-    watching = both.two.metrics.registry.get_sample_value("kafka_recovery_watching", {"cluster": "/".join(PROD)})
+    watching = both.two.metrics.registry.get_sample_value("kafka_recovery_watching", labelled("/".join(PROD)))
     assert watching == 0
 
 

@@ -9,7 +9,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.watched_by import Places
-from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.watcher import Pace
@@ -72,7 +72,7 @@ class Watched:
 
     def known(self, key: Key = PROD) -> float | None:
         """What the alert is about."""
-        return self.metrics.registry.get_sample_value("kafka_recovery_history_known", {"cluster": "/".join(key)})
+        return self.metrics.registry.get_sample_value("kafka_recovery_history_known", labelled("/".join(key)))
 
     def acting(self) -> list[Key]:
         return [each.key for each in self.all.open()]

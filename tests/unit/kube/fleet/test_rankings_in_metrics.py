@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.fleet.asked import NIGHTLY
 from unit.kube.fleet.spark_world import KEY, SparkWorld, submitted
@@ -13,7 +13,7 @@ LABEL = "/".join(KEY)
 
 
 def shown(world: SparkWorld, name: str, **labels: str) -> float | None:
-    return world.metrics.registry.get_sample_value(f"kafka_recovery_fleet_{name}", {"ranking": LABEL, **labels})
+    return world.metrics.registry.get_sample_value(f"kafka_recovery_fleet_{name}", labelled(LABEL) | labels)
 
 
 async def test_a_run_that_succeeds_is_counted_once_and_shown_by_the_next_process_too() -> None:

@@ -36,8 +36,8 @@ def metrics(clock: Clock) -> Metrics:
     return Metrics(now=clock)
 
 
-def shown(metrics: Metrics, name: str, **labels: str) -> float | None:
-    return metrics.registry.get_sample_value(f"kafka_recovery_{name}", labels)
+def shown(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"kafka_recovery_{metric}", labels)
 
 
 def test_a_cluster_is_shown_as_it_was_last_seen(metrics: Metrics, clock: Clock) -> None:
@@ -46,17 +46,17 @@ def test_a_cluster_is_shown_as_it_was_last_seen(metrics: Metrics, clock: Clock) 
     metrics.recoveries_open("kafka/prod", 2)
     metrics.evidence_missing("kafka/prod", 3)
 
-    assert shown(metrics, "offline_partitions", cluster="kafka/prod") == 12
-    assert shown(metrics, "isolated", cluster="kafka/prod") == 1
-    assert shown(metrics, "last_probe_timestamp_seconds", cluster="kafka/prod") == NOON.timestamp()
-    assert shown(metrics, "open_recoveries", cluster="kafka/prod") == 2
-    assert shown(metrics, "evidence_missing", cluster="kafka/prod") == 3
+    assert shown(metrics, "offline_partitions", namespace="kafka", name="prod") == 12
+    assert shown(metrics, "isolated", namespace="kafka", name="prod") == 1
+    assert shown(metrics, "last_probe_timestamp_seconds", namespace="kafka", name="prod") == NOON.timestamp()
+    assert shown(metrics, "open_recoveries", namespace="kafka", name="prod") == 2
+    assert shown(metrics, "evidence_missing", namespace="kafka", name="prod") == 3
 
 
 def test_the_first_recovery_of_its_kind_is_an_increase(metrics: Metrics) -> None:
     """A counter that appears as 1 has no increase, so an alert on it would miss the first failure."""
     metrics.watched("kafka/prod", offline=0, isolated=False)
-    labels = {"cluster": "kafka/prod", "outcome": "Failed", "loss_class": "Unknown"}
+    labels = {"namespace": "kafka", "name": "prod", "outcome": "Failed", "loss_class": "Unknown"}
     assert shown(metrics, "recoveries_total", **labels) == 0
 
     metrics.recovery_ended("kafka/prod", "Failed", "Unknown", MINUTE)
@@ -66,22 +66,22 @@ def test_the_first_recovery_of_its_kind_is_an_increase(metrics: Metrics) -> None
 def test_a_recovery_that_ended_without_a_plan_has_no_loss_class(metrics: Metrics) -> None:
     metrics.recovery_ended("kafka/prod", "Aborted", None, MINUTE)
 
-    assert shown(metrics, "recoveries_total", cluster="kafka/prod", outcome="Aborted", loss_class="None") == 1
+    assert shown(metrics, "recoveries_total", namespace="kafka", name="prod", outcome="Aborted", loss_class="None") == 1
 
 
 def test_rejected_candidates_are_counted_by_guard(metrics: Metrics) -> None:
     metrics.rejected("kafka/prod", "Fenced", 2)
     metrics.rejected("kafka/prod", "Fenced")
 
-    assert shown(metrics, "candidates_rejected_total", cluster="kafka/prod", guard="Fenced") == 3
+    assert shown(metrics, "candidates_rejected_total", namespace="kafka", name="prod", guard="Fenced") == 3
 
 
 def test_the_age_of_the_oldest_waiting_plan_grows_by_itself(metrics: Metrics, clock: Clock) -> None:
     metrics.awaiting_approval("kafka/prod", [NOON - timedelta(minutes=1), NOON - timedelta(minutes=10)])
     clock.now += timedelta(minutes=5)
 
-    assert shown(metrics, "approvals_waiting", cluster="kafka/prod") == 2
-    assert shown(metrics, "approval_waiting_seconds", cluster="kafka/prod") == 15 * 60
+    assert shown(metrics, "approvals_waiting", namespace="kafka", name="prod") == 2
+    assert shown(metrics, "approval_waiting_seconds", namespace="kafka", name="prod") == 15 * 60
 
 
 def test_when_nobody_waits_there_is_no_age(metrics: Metrics, clock: Clock) -> None:
@@ -89,40 +89,40 @@ def test_when_nobody_waits_there_is_no_age(metrics: Metrics, clock: Clock) -> No
     metrics.awaiting_approval("kafka/prod", [])
     clock.now += timedelta(minutes=5)
 
-    assert shown(metrics, "approvals_waiting", cluster="kafka/prod") == 0
-    assert shown(metrics, "approval_waiting_seconds", cluster="kafka/prod") == 0
+    assert shown(metrics, "approvals_waiting", namespace="kafka", name="prod") == 0
+    assert shown(metrics, "approval_waiting_seconds", namespace="kafka", name="prod") == 0
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_age(metrics: Metrics, clock: Clock) -> None:
     metrics.awaiting_approval("kafka/prod", [NOON])
     clock.now -= timedelta(hours=1)
 
-    assert shown(metrics, "approval_waiting_seconds", cluster="kafka/prod") == 0
+    assert shown(metrics, "approval_waiting_seconds", namespace="kafka", name="prod") == 0
 
 
 def test_a_cluster_that_can_not_be_opened_is_told_from_one_that_is_watched(metrics: Metrics) -> None:
     metrics.watched("kafka/prod", offline=0, isolated=False, unclean=2)
-    assert shown(metrics, "watching", cluster="kafka/prod") == 1
-    assert shown(metrics, "unclean_election_topics", cluster="kafka/prod") == 2
+    assert shown(metrics, "watching", namespace="kafka", name="prod") == 1
+    assert shown(metrics, "unclean_election_topics", namespace="kafka", name="prod") == 2
 
     metrics.forget("kafka/prod")
     metrics.not_watched("kafka/prod")
 
-    assert shown(metrics, "watching", cluster="kafka/prod") == 0
-    assert shown(metrics, "unclean_election_topics", cluster="kafka/prod") is None
+    assert shown(metrics, "watching", namespace="kafka", name="prod") == 0
+    assert shown(metrics, "unclean_election_topics", namespace="kafka", name="prod") is None
 
 
 def test_recoveries_are_measured_from_offline_to_their_end(metrics: Metrics) -> None:
     metrics.recovery_ended("kafka/prod", "Recovered", "Lossless", timedelta(seconds=200))
 
-    labels = {"cluster": "kafka/prod", "outcome": "Recovered"}
+    labels = {"namespace": "kafka", "name": "prod", "outcome": "Recovered"}
     assert shown(metrics, "recovery_seconds_bucket", le="120.0", **labels) == 0
     assert shown(metrics, "recovery_seconds_bucket", le="300.0", **labels) == 1
-    assert shown(metrics, "recovery_seconds_count", cluster="kafka/prod", outcome="Failed") == 0
+    assert shown(metrics, "recovery_seconds_count", namespace="kafka", name="prod", outcome="Failed") == 0
 
 
 def test_of_a_ranking_is_shown_what_its_status_says(metrics: Metrics) -> None:
-    ranking = {"ranking": "kafka/nightly"}
+    ranking = {"namespace": "kafka", "name": "nightly"}
     metrics.ranking_seen("kafka/nightly", None, None, NOON)
     assert shown(metrics, "fleet_runs_total", outcome="Failed", **ranking) == 0
     assert shown(metrics, "fleet_last_run_succeeded", **ranking) is None
@@ -137,7 +137,7 @@ def test_of_a_ranking_is_shown_what_its_status_says(metrics: Metrics) -> None:
     assert shown(metrics, "fleet_result_due_timestamp_seconds", **ranking) is None
 
     metrics.forget_ranking("kafka/nightly")
-    assert "kafka/nightly" not in metrics.exposition().decode()
+    assert 'name="nightly"' not in metrics.exposition().decode()
 
 
 def test_a_first_refusal_of_the_webhook_is_an_increase(metrics: Metrics) -> None:
@@ -161,12 +161,12 @@ def test_a_cluster_that_is_not_watched_any_more_drops_its_series_and_no_others(m
     metrics.forget("kafka/prod")
 
     text = metrics.exposition().decode()
-    assert "kafka/prod" not in text
-    assert shown(metrics, "offline_partitions", cluster="kafka/test") == 1
+    assert 'name="prod"' not in text
+    assert shown(metrics, "offline_partitions", namespace="kafka", name="test") == 1
 
 
 def test_a_cluster_that_comes_back_begins_at_zero(metrics: Metrics) -> None:
-    labels = {"cluster": "kafka/prod", "outcome": "Recovered", "loss_class": "Lossless"}
+    labels = {"namespace": "kafka", "name": "prod", "outcome": "Recovered", "loss_class": "Lossless"}
     metrics.recovery_ended("kafka/prod", "Recovered", "Lossless", MINUTE)
     metrics.forget("kafka/prod")
     metrics.watched("kafka/prod", offline=0, isolated=False)
@@ -238,6 +238,16 @@ def test_the_operator_s_own_work_is_told(metrics: Metrics) -> None:
     assert seen == {"later": 3, "due": 2, "running": 1, "failing": 4}
     assert shown(metrics, "queue_longest_look_seconds", queue="clusters") == 360
     assert shown(metrics, "api_requests_total", method="PATCH", status="403") == 1
+
+
+def test_no_metric_has_the_label_that_others_give_to_a_whole_kubernetes_cluster(metrics: Metrics) -> None:
+    """An external label of Thanos and Mimir does not stand where a series has one of its own."""
+    labels = {
+        label for collector in metrics.registry._collector_to_names for label in getattr(collector, "_labelnames", ())
+    }
+
+    assert {"namespace", "name"} <= labels
+    assert not labels & {"cluster", "ranking", "job", "instance"}
 
 
 def test_they_are_served(metrics: Metrics) -> None:

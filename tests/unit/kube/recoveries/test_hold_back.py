@@ -16,6 +16,7 @@ from kafka_recovery.domain.policy import HoldBack, Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
@@ -382,7 +383,7 @@ async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
 
 def counted(office: Office) -> float | None:
     """The Pods that Prometheus is told are held back."""
-    return office.metrics.registry.get_sample_value("kafka_recovery_held_pods", {"cluster": "/".join(PROD)})
+    return office.metrics.registry.get_sample_value("kafka_recovery_held_pods", labelled("/".join(PROD)))
 
 
 @taking_no_time

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage
@@ -22,7 +23,7 @@ LABEL = "/".join(PROD)
 
 
 def shown(office: Office, name: str, **labels: str) -> float:
-    found = office.metrics.registry.get_sample_value(f"kafka_recovery_{name}", {"cluster": LABEL, **labels})
+    found = office.metrics.registry.get_sample_value(f"kafka_recovery_{name}", labelled(LABEL) | labels)
     assert found is not None, f"{name} is not shown"
     return found
 

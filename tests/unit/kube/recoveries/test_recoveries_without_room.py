@@ -10,6 +10,7 @@ import pytest
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries import recoveries, waiting
 from kafka_recovery.kube.resources.kinds import FINALIZER, FROM_INCIDENT, RECOVERIES
 from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, OTHERS, Room, Used
@@ -48,7 +49,7 @@ async def held(office: Office, number: int = FEW.recoveries) -> list[str]:
 
 
 def shown_open(office: Office) -> float | None:
-    return office.metrics.registry.get_sample_value("kafka_recovery_open_recoveries", {"cluster": "/".join(PROD)})
+    return office.metrics.registry.get_sample_value("kafka_recovery_open_recoveries", labelled("/".join(PROD)))
 
 
 # What is refused

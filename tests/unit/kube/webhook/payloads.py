@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-OURS = {"alertname": "KafkaRecoveryOfflinePartitions", "cluster": "kafka/prod", "severity": "critical"}
+OURS = {
+    "alertname": "KafkaRecoveryOfflinePartitions",
+    "cluster": "eu-west",
+    "namespace": "kafka",
+    "name": "prod",
+    "severity": "critical",
+}
+"""With a label that somebody's Prometheus gives to everything."""
 
 
 def alert(status: str = "firing", **labels: str) -> dict[str, Any]:
@@ -21,7 +28,7 @@ def alert(status: str = "firing", **labels: str) -> dict[str, Any]:
     }
 
 
-def payload(*alerts: dict[str, Any], group: str = '{}:{cluster="kafka/prod"}', **other: Any) -> bytes:
+def payload(*alerts: dict[str, Any], group: str = '{}:{namespace="kafka", name="prod"}', **other: Any) -> bytes:
     """A notification of these alerts; of one about kafka/prod, if there are none."""
     said = {
         "version": "4",
@@ -29,7 +36,7 @@ def payload(*alerts: dict[str, Any], group: str = '{}:{cluster="kafka/prod"}', *
         "truncatedAlerts": 0,
         "status": "firing",
         "receiver": "kafka-recovery",
-        "groupLabels": {"cluster": "kafka/prod"},
+        "groupLabels": {"namespace": "kafka", "name": "prod"},
         "commonLabels": OURS,
         "commonAnnotations": {},
         "externalURL": "http://alertmanager",

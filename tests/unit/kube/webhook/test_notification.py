@@ -23,11 +23,11 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     "labels",
     [
-        {"cluster": "kafka/prod"},
-        {"namespace": "kafka", "cluster": "prod"},
-        {"namespace": "us", "cluster": "kafka/prod"},
+        {"namespace": "kafka", "name": "prod"},
+        {"cluster": "eu-west", "namespace": "kafka", "name": "prod"},
+        {"cluster": "eu/west", "namespace": "kafka", "name": "prod"},
     ],
-    ids=["as our metrics do", "by a namespace and a name", "as our metrics do, beside the namespace of our own Pod"],
+    ids=["as our metrics do", "beside the Kubernetes cluster's own name", "whatever that is"],
 )
 def test_an_alert_names_its_cluster(labels: dict[str, str]) -> None:
     assert understood(payload(alert(**labels))).clusters == {("kafka", "prod")}
@@ -37,16 +37,18 @@ def test_an_alert_names_its_cluster(labels: dict[str, str]) -> None:
     "labels",
     [
         {"alertname": "A"},
-        {"cluster": "prod"},
+        {"name": "prod"},
         {"namespace": "kafka"},
-        {"cluster": "kafka/"},
-        {"cluster": "/prod"},
-        {"cluster": "a/b/c"},
-        {"cluster": "kafka/../../secrets"},
-        {"cluster": "kafka/prod\n"},
-        {"cluster": "Kafka/Prod"},
-        {"cluster": "kafka/" + "p" * 254},
-        {"cluster": "n" * 64 + "/prod"},
+        {"cluster": "kafka/prod"},
+        {"namespace": "kafka", "cluster": "prod"},
+        {"namespace": "kafka", "name": ""},
+        {"namespace": "", "name": "prod"},
+        {"namespace": "a/b", "name": "c"},
+        {"namespace": "kafka", "name": "../../secrets"},
+        {"namespace": "kafka", "name": "prod\n"},
+        {"namespace": "Kafka", "name": "Prod"},
+        {"namespace": "kafka", "name": "p" * 254},
+        {"namespace": "n" * 64, "name": "prod"},
     ],
     ids=repr,
 )
@@ -58,7 +60,7 @@ def test_what_no_watched_cluster_can_be_called_names_none(labels: dict[str, str]
 
 
 def test_what_is_over_names_nobody() -> None:
-    seen = understood(payload(alert("resolved"), alert(cluster="kafka/test")))
+    seen = understood(payload(alert("resolved"), alert(namespace="kafka", name="test")))
 
     assert seen.clusters == {("kafka", "test")}
     assert seen.resolved == 1
@@ -95,8 +97,8 @@ def test_groups_are_told_apart_and_kept_short() -> None:
         (payload({"labels": {}}), "status"),
         (payload(alert("burning")), "status"),
         (payload({"status": "firing"}), "labels"),
-        (payload({"status": "firing", "labels": {"cluster": 5}}), "labels"),
-        (payload({"status": "firing", "labels": {"cluster": ["kafka/prod"]}}), "labels"),
+        (payload({"status": "firing", "labels": {"name": 5}}), "labels"),
+        (payload({"status": "firing", "labels": {"name": ["prod"]}}), "labels"),
     ],
     ids=lambda each: repr(each[:40]),
 )
@@ -121,7 +123,7 @@ def test_whatever_an_alert_holds_is_understood_or_refused(said: Any) -> None:
     _understood_or_refused(json.dumps(said).encode())
 
 
-@given(st.dictionaries(st.sampled_from(["cluster", "namespace", "x"]), st.text() | st.from_regex(r"[a-z]*/[a-z.-]*")))
+@given(st.dictionaries(st.sampled_from(["name", "namespace", "x"]), st.text() | st.from_regex(r"[a-z.-]*")))
 def test_whatever_a_label_says_only_names_come_out(labels: dict[str, str]) -> None:
     for namespace, name in understood(payload({"status": "firing", "labels": labels})).clusters:
         assert set(namespace + name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")

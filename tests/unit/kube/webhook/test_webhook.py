@@ -66,8 +66,8 @@ class TestWaking:
         assert len(world.woken) == 2
 
     async def test_a_cluster_that_joins_a_group_is_woken_at_once(self, world: World) -> None:
-        await world.post(payload(alert(cluster="kafka/test")))
-        answer = await world.post(payload(alert(cluster="kafka/test"), alert()))
+        await world.post(payload(alert(namespace="kafka", name="test")))
+        answer = await world.post(payload(alert(namespace="kafka", name="test"), alert()))
 
         assert world.woken == [("kafka", "prod")]
         assert answer.status == 202
@@ -79,7 +79,7 @@ class TestWaking:
         assert world.counted(Heard.RESOLVED) == 1
 
     async def test_a_cluster_that_is_not_watched_is_refused_with_the_reason(self, world: World) -> None:
-        answer = await world.post(payload(alert(cluster="kafka/other")))
+        answer = await world.post(payload(alert(namespace="kafka", name="other")))
 
         assert answer.status == 404
         assert "kafka/other" in answer.body
@@ -88,7 +88,7 @@ class TestWaking:
 
     async def test_what_came_to_nothing_is_no_repetition(self, world: World) -> None:
         for _ in range(2):
-            answer = await world.post(payload(alert(cluster="kafka/other")))
+            answer = await world.post(payload(alert(namespace="kafka", name="other")))
 
             assert answer.status == 404
 
@@ -96,10 +96,10 @@ class TestWaking:
         answer = await world.post(payload(alert(alertname="A")))
 
         assert answer.status == 404
-        assert "label `cluster`" in answer.body
+        assert "labels `namespace` and `name`" in answer.body
 
     async def test_a_known_cluster_is_woken_whoever_else_is_named(self, world: World) -> None:
-        answer = await world.post(payload(alert(cluster="kafka/other"), alert()))
+        answer = await world.post(payload(alert(namespace="kafka", name="other"), alert()))
 
         assert answer.status == 202
         assert answer.said["woken"] == ["kafka/prod"]
@@ -199,8 +199,8 @@ class TestBombs:
     ) -> None:
         """Not even as a name: one that can be none is not repeated."""
         caplog.set_level(logging.DEBUG)
-        evil = "kafka/prod\x1b[31m\nERROR the cluster is fine"
-        await world.post(payload(alert(cluster=evil)))
+        evil = "prod\x1b[31m\nERROR the cluster is fine"
+        await world.post(payload(alert(namespace="kafka", name=evil)))
         await world.post(b"\x1b[31mevil")
 
         assert "\x1b" not in caplog.text
