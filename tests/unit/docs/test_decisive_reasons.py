@@ -23,7 +23,7 @@ OF_SPARK = {"kube/fleet/apache.py", "kube/fleet/kubeflow.py"}
 
 SAID_BY: dict[Decisive, dict[str, int]] = {
     Decisive.ABORTED: {"domain/outcome.py": 1, "kube/recoveries/abort.py": 1, "kube/recoveries/supervision.py": 3},
-    Decisive.PLAN_NOT_SHOWN: {"kube/journal/record_journal.py": 1},
+    Decisive.PLAN_NOT_SHOWN: {"kube/journal/notes.py": 1},
     Decisive.JOURNAL_DAMAGED: {
         "kube/clusters/open_cluster.py": 1,
         "kube/recoveries/endings.py": 1,

@@ -72,7 +72,8 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/recoveries/void_attestations.py", "kube/resources/house.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py"),
             *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py", "kube/recoveries/hold_back.py"),
-            *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py"),
+            *("kube/journal/notes.py", "kube/journal/record_journal.py", "kube/recoveries/left_plans.py"),
+            *("kube/clusters/housekeeping.py",),
         ),
     ),
     (

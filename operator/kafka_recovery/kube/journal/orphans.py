@@ -27,7 +27,8 @@ from kafka_recovery.kube.journal.facts import (
     RecordsApi,
     RecoveryRef,
 )
-from kafka_recovery.kube.journal.record_journal import LeftJournal, WaveStart, by_plan, is_unfinished
+from kafka_recovery.kube.journal.notes import WaveStart, by_plan, is_unfinished
+from kafka_recovery.kube.journal.record_journal import LeftJournal
 from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.kube.resources.kinds import RECORDS, RECOVERIES
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_UID_LABEL, label_value

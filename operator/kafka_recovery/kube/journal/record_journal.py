@@ -13,33 +13,39 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 from uuid import uuid4
 
-from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical, read
 from kafka_recovery.kube.journal.broken_records import damaged, unwritable
-from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsApi, RecoveryRef
+from kafka_recovery.kube.journal.facts import Fact, Facts, RecordsApi, RecoveryRef
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
+from kafka_recovery.kube.journal.notes import (
+    Approval,
+    Doubt,
+    WaveEnd,
+    WaveStart,
+    by_plan,
+    is_begun,
+    is_unfinished,
+    never_shown,
+    prefix_of,
+    was_vain,
+)
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import RECOVERIES
-from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
 0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""
 
-
-SOME = 3
-"""RecoveryRecords of a plan that a message names."""
 
 VAIN_KEPT = 3
 """Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
@@ -49,40 +55,7 @@ class JournalWriterConflict(JournalUnwritable):
     """Another process keeps this journal as well, so this one changes nothing more; whoever looks again goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Approval:
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaveStart:
-    """`writer`: the journal object that began the wave; to begin one is to win it."""
-
-    wave: int
-    partitions: tuple[str, ...]
-    writer: str
-
-    def ids(self) -> frozenset[TopicPartition]:
-        """The partitions. Raises InvalidDocument for one that is none."""
-        try:
-            return frozenset(map(TopicPartition.parse, self.partitions))
-        except ValueError as wrong:
-            raise InvalidDocument(f"wave {self.wave}: {str(wrong)[:200]}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    wave: int
-    broker: BrokerId
-
-
-@dataclass(frozen=True, slots=True)
-class _WaveEnd:
-    wave: int
-    outcomes: tuple[PartitionOutcome, ...]
-
-
-_Note = TypeVar("_Note", WaveStart, _Doubt, _WaveEnd)
+_Note = TypeVar("_Note", WaveStart, Doubt, WaveEnd)
 
 
 class RecordJournal:
@@ -158,11 +131,11 @@ class RecordJournal:
             await self._cluster.put_on()
         await self._facts.hold(digest)
         kept = self._kept
-        self._digests = await self._shown.begin(digest, lambda each: kept is None or _prefix(each) in kept)
+        self._digests = await self._shown.begin(digest, lambda each: kept is None or prefix_of(each) in kept)
         if by is not None:
-            await self._facts.keep(digest, "approval", canonical(_Approval(by)))
+            await self._facts.keep(digest, "approval", canonical(Approval(by)))
         await self._facts.keep(digest, "begun", b"{}")
-        self._kept = None if kept is None else kept | {_prefix(digest)}
+        self._kept = None if kept is None else kept | {prefix_of(digest)}
         self._begun = True
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
@@ -182,7 +155,7 @@ class RecordJournal:
 
     async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
         """Keep through which broker a request went that was not answered."""
-        await self._facts.keep(digest, f"wave-{wave:04}-doubt-{relay}", canonical(_Doubt(wave, relay)))
+        await self._facts.keep(digest, f"wave-{wave:04}-doubt-{relay}", canonical(Doubt(wave, relay)))
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
@@ -190,7 +163,7 @@ class RecordJournal:
         Raises JournalWriterConflict if another process ended it. In a namespace that is being deleted nothing is kept:
         whoever goes on takes the wave to be under way still, and only waits longer.
         """
-        raw = canonical(_WaveEnd(wave, tuple(outcomes)))
+        raw = canonical(WaveEnd(wave, tuple(outcomes)))
         try:
             earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
         except JournalClosed:
@@ -241,14 +214,14 @@ class RecordJournal:
     async def ended(self) -> Mapping[str, Plan]:
         """Plans whose runs came to their end, by digest."""
         notes = by_plan(await self._named())
-        begun = [of_plan[0].plan for of_plan in notes if not is_unfinished(of_plan) and any(map(_is_begun, of_plan))]
+        begun = [of_plan[0].plan for of_plan in notes if not is_unfinished(of_plan) and any(map(is_begun, of_plan))]
         return dict([await self._plan(await self._fact_of_plan(each), self._digest(each)) for each in begun])
 
     async def outcomes(self) -> Sequence[PartitionOutcome]:
         """What became of the waves of all of this recovery's plans, oldest first."""
         plans = by_plan(await self._named())
         ends = [fact for of_plan in plans for fact in of_plan if fact.name.endswith("-ended")]
-        return [outcome for fact in ends for outcome in (await self._read(_WaveEnd, fact)).outcomes]
+        return [outcome for fact in ends for outcome in (await self._read(WaveEnd, fact)).outcomes]
 
     async def kept(self, digest: str) -> Plan | None:
         """A recorded plan that may still be carried out; None if there is none of this digest, or its time is over.
@@ -270,7 +243,7 @@ class RecordJournal:
         """Every plan of this recovery that its status names, oldest first, whatever became of it."""
         found = await self._facts.plans()
         named = await self._shown.named() if found else None
-        digests = {_prefix(each): each for each in (*named.begun, named.shown) if each} if named else {}
+        digests = {prefix_of(each): each for each in (*named.begun, named.shown) if each} if named else {}
         ours = [fact for fact in found if fact.plan in digests]
         return [(await self._plan(fact, digests[fact.plan]))[1] for fact in ours]
 
@@ -302,15 +275,9 @@ class RecordJournal:
         return [self._digest(prefix) for prefix in vain[:-VAIN_KEPT]]
 
     async def _was_vain(self, of_plan: Sequence[Fact]) -> bool:
-        """Whether a run ended, and each of its waves with refusals alone: nobody was elected, every order is back."""
-        names = {fact.name for fact in of_plan}
-        if "finished" not in names:
+        if all(fact.name != "finished" for fact in of_plan):
             return False
-        ends = [await self._read(_WaveEnd, fact) for fact in of_plan if fact.name.endswith("-ended")]
-        return len(ends) == sum(name.endswith("-started") for name in names) and all(
-            end.outcomes and all(each.outcome is Outcome.REFUSED and each.order_restored for each in end.outcomes)
-            for end in ends
-        )
+        return was_vain(of_plan, [await self._read(WaveEnd, each) for each in of_plan if each.name.endswith("-ended")])
 
     async def has_begun(self, digest: str) -> bool:
         """Whether a run of this plan was begun, be it in vain."""
@@ -357,25 +324,25 @@ class RecordJournal:
         """Notes about plans that the status names as begun; those about others are told of, and not read."""
         notes = await self._notes()
         plans = {fact.plan for fact in notes}
-        if plans - set(map(_prefix, self._digests)):
+        if plans - set(map(prefix_of, self._digests)):
             self._digests = {*self._digests, *(await self._shown.named()).begun}
-        strangers = plans - set(map(_prefix, self._digests))
+        strangers = plans - set(map(prefix_of, self._digests))
         unnamed = [fact for fact in notes if fact.plan in strangers]
         unfinished = [each for each in by_plan(unnamed) if is_unfinished(each)]
-        self.never_shown = _never_shown(unfinished)
+        self.never_shown = never_shown(unfinished)
         self._strangers = frozenset(each[0].plan for each in unfinished)
         ours = [fact for fact in notes if fact.plan not in strangers]
-        self._begun = self._begun or any(map(_is_begun, ours))
+        self._begun = self._begun or any(map(is_begun, ours))
         return ours
 
     def _digest(self, prefix: str) -> str:
         """The whole digest of a plan that was begun, of which facts name the beginning."""
-        return next((each for each in self._digests if _prefix(each) == prefix), prefix)
+        return next((each for each in self._digests if prefix_of(each) == prefix), prefix)
 
     async def _run(self, facts: Sequence[Fact]) -> Run:
         """The run that the facts about one plan tell of."""
         by_name = {fact.name: fact for fact in facts}
-        ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
+        ends = [await self._read(WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
         started: dict[int, frozenset[TopicPartition]] = {}
         for each in facts:
             if each.name.endswith("-started"):  # one after the other: they may be large
@@ -393,7 +360,7 @@ class RecordJournal:
             name = self._facts.record(prefix, "plan")
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
         digest, plan = await self._plan(fact, self._digest(prefix))
-        doubts = [await self._read(_Doubt, each) for each in facts if "-doubt-" in each.name]
+        doubts = [await self._read(Doubt, each) for each in facts if "-doubt-" in each.name]
         return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], by_name)
 
     async def _fact_of_plan(self, digest: str) -> Fact:
@@ -426,47 +393,3 @@ class LeftJournal(RecordJournal):
 
     async def _named(self) -> list[Fact]:
         return await self._notes()
-
-
-def by_plan(notes: Iterable[Fact]) -> list[list[Fact]]:
-    """Facts about one plan together, in the order in which they come."""
-    plans: dict[str, list[Fact]] = {}
-    for fact in notes:
-        plans.setdefault(fact.plan, []).append(fact)
-    return list(plans.values())
-
-
-def _prefix(digest: str) -> str:
-    return digest[:PLAN_LENGTH]
-
-
-def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
-    """What a person should know of runs whose plan the status does not name; None: there is none."""
-    if not runs:
-        return None
-    names = ", ".join(fact.record for fact in runs[0][:SOME])
-    more = f" (and {len(runs) - 1} more plans)" if len(runs) > 1 else ""
-    recovery = runs[0][0].recovery
-    return Reason(
-        Decisive.PLAN_NOT_SHOWN,
-        f"RecoveryRecords {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
-        "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
-        "Delete none before you have compared the assignment orders of their partitions in Kafka with those that you "
-        "want: they may be all that tells of the original ones. If the operator wrote them, restore what it altered "
-        f"with kafka-recovery undo --records (-l {RECOVERY_UID_LABEL}={recovery.uid}), then delete them; if "
-        "somebody else did, delete them, and look who may create RecoveryRecords here",
-    )
-
-
-def _is_begun(note: Fact) -> bool:
-    return note.name == "begun"
-
-
-def is_unfinished(notes: Iterable[Fact]) -> bool:
-    """Whether the facts about a plan tell of a run that has not ended. One of which all are owned was finished before.
-
-    That one of them is owned says nothing: they are handed over together, and labels can be written by others.
-    """
-    owned = {fact.name: fact.owned for fact in notes}
-    began = any(name == "begun" or name.startswith("wave-") for name in owned)
-    return began and "finished" not in owned and not all(owned.values())

@@ -62,94 +62,131 @@ class Assembly:
         scope: Sequence[TopicPartition],
     ) -> RecoveryRun:
         """A run that was not started yet."""
-        uid = recovery.meta.uid
+        return _Parts(self, key, recovery, cluster, journal, scope).run()
 
-        unasked = UnaskedTry(cluster.cool_down, uid)
+
+class _Parts:
+    """What one run is made of, in the order in which it is made: each part knows those before it."""
+
+    def __init__(
+        self,
+        shared: Assembly,
+        key: Key,
+        recovery: PartitionRecovery,
+        cluster: OpenCluster,
+        journal: RecordJournal,
+        scope: Sequence[TopicPartition],
+    ) -> None:
+        self._shared, self._key, self._recovery, self._scope = shared, key, recovery, scope
+        self._cluster, self._journal = cluster, journal
+        self._leaders: dict[TopicPartition, Ranked] = {}
+        self._admission = Admission(shared.api)
+        self._progress = self._new_progress()
+        self._signs = SignsOfLife(kept_void(recovery.status), self._progress.changed)
+        self._progress.void = lambda: self._signs.void
+        self._supervision = self._new_supervision()
+        self._approvals = self._new_approvals()
+        self._hold = self._new_hold()
+
+    def run(self) -> RecoveryRun:
+        """All of it together."""
+        status, cluster, journal = self._recovery.status, self._cluster, self._journal
+        ranked = RankedLeaders(self._shared.api, self._recovery, self._scope, self._leaders, self._progress)
+        approval = status.get("approval")
+        return RecoveryRun(
+            engine=lambda: cluster.engine(
+                journal, self._approvals, self._supervision, self._progress, Stages(hold=self._hold), self._signs
+            ),
+            journal=journal,
+            approvals=self._approvals,
+            supervision=self._supervision,
+            progress=self._progress,
+            scope=self._scope,
+            held_elsewhere=self._held_elsewhere,
+            designated=self._recovery.designated,
+            ranked=self._leaders,
+            name_leaders=ranked.name_leaders,
+            shown=status.get("plan", {}).get("digest"),
+            approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
+            look_around=lambda: cluster.look_for_orphans(self._shared.api),
+            elected_before=lambda at: cluster.cool_down.elected_earlier(at, self._recovery.meta.uid),
+            hold=self._hold,
+        )
+
+    def _new_progress(self) -> Progress:
+        shared, cluster = self._shared, self._cluster
+        unasked = UnaskedTry(cluster.cool_down, self._recovery.meta.uid)
 
         def electing(approved: bool) -> None:
             if not approved:
                 unasked.begins_wave()
-                self.clusters.soon(cluster.key)
+                shared.clusters.soon(cluster.key)
 
         def tried(in_vain: bool) -> None:
             if unasked.over(in_vain):
-                self.clusters.soon(cluster.key)
+                shared.clusters.soon(cluster.key)
 
-        pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
-        leaders: dict[TopicPartition, Ranked] = {}
-        progress = Progress(lambda: self.soon(key, pause), electing, self.metrics, cluster.label)
+        pause = SHOWN_EVERY + SHOWN_EACH * len(self._scope)
+        progress = Progress(lambda: shared.soon(self._key, pause), electing, shared.metrics, cluster.label)
         progress.tried = tried
-        progress.history = PlanHistory.of(recovery.status)
-        signs = SignsOfLife(kept_void(recovery.status), progress.changed)
-        progress.void = lambda: signs.void
+        progress.history = PlanHistory.of(self._recovery.status)
+        return progress
+
+    def _new_supervision(self) -> KubeSupervision:
+        recovery, cluster, journal = self._recovery, self._cluster, self._journal
         supervision = KubeSupervision(
-            self.objects,
-            key,
-            uid,
+            self._shared.objects,
+            self._key,
+            recovery.meta.uid,
             recovery.cluster_name,
-            self.house,
+            self._shared.house,
             cluster,
             begun=lambda: journal.begun,
-            failed=progress.any_failed,
+            failed=self._progress.any_failed,
             named=who_named(recovery),
-            refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
-            signs=signs,
-            lease=self.clusters.places.lease,
-        )
-        admission = Admission(self.api)
-        approvals = KubeApprovals(
-            self.objects,
-            key,
-            uid,
-            cluster.measured,
-            supervision,
-            progress,
-            admission,
-            attesting=lambda: admission.of_attestations(recovery.meta.created_at),
-            answered=self.told.answer,
-            designated=recovery.designated,
-            ranked=leaders,
-            history=lambda: cluster.history.problem,
-            signs=signs,
-        )
-
-        ranked = RankedLeaders(self.api, recovery, scope, leaders, progress)
-
-        def held_elsewhere() -> Mapping[TopicPartition, str]:
-            holders = self.holders(cluster.key)
-            others = {id: name for id in scope if (name := holders.get(id, key[1])) != key[1]}
-            return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
-
-        hold = PodHold(
-            self.api,
-            key,
-            uid,
-            cluster.measured,
-            broker_pods(self.api, cluster.spec),
-            admission.of_pods,
-            self.told.held_back,
-            named_by(recovery.status),
-            changed=lambda: self.soon(key, timedelta(0)),
+            refused=lambda: self._approvals.refused or cluster.only_restores or journal.never_shown,
+            signs=self._signs,
+            lease=self._shared.clusters.places.lease,
         )
         supervision.caution = _only_observed(recovery.status)
-        approval = recovery.status.get("approval")
-        return RecoveryRun(
-            engine=lambda: cluster.engine(journal, approvals, supervision, progress, Stages(hold=hold), signs),
-            journal=journal,
-            approvals=approvals,
-            supervision=supervision,
-            progress=progress,
-            scope=scope,
-            held_elsewhere=held_elsewhere,
+        return supervision
+
+    def _new_approvals(self) -> KubeApprovals:
+        recovery = self._recovery
+        return KubeApprovals(
+            self._shared.objects,
+            self._key,
+            recovery.meta.uid,
+            self._cluster.measured,
+            self._supervision,
+            self._progress,
+            self._admission,
+            attesting=lambda: self._admission.of_attestations(recovery.meta.created_at),
+            answered=self._shared.told.answer,
             designated=recovery.designated,
-            ranked=leaders,
-            name_leaders=ranked.name_leaders,
-            shown=recovery.status.get("plan", {}).get("digest"),
-            approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
-            look_around=lambda: cluster.look_for_orphans(self.api),
-            elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
-            hold=hold,
+            ranked=self._leaders,
+            history=lambda: self._cluster.history.problem,
+            signs=self._signs,
         )
+
+    def _new_hold(self) -> PodHold:
+        shared, cluster = self._shared, self._cluster
+        return PodHold(
+            shared.api,
+            self._key,
+            self._recovery.meta.uid,
+            cluster.measured,
+            broker_pods(shared.api, cluster.spec),
+            self._admission.of_pods,
+            shared.told.held_back,
+            named_by(self._recovery.status),
+            changed=lambda: shared.soon(self._key, timedelta(0)),
+        )
+
+    def _held_elsewhere(self) -> Mapping[TopicPartition, str]:
+        holders, own = self._shared.holders(self._cluster.key), self._key[1]
+        others = {id: name for id in self._scope if (name := holders.get(id, own)) != own}
+        return {**others, **self._cluster.orphans}  # also what is claimed here: its order is not the original one
 
 
 def _only_observed(status: Mapping[str, Any]) -> Reason | None:

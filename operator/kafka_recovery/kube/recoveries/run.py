@@ -24,15 +24,16 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries import left_plans
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
+from kafka_recovery.kube.recoveries.hearing import Hearing
 from kafka_recovery.kube.recoveries.hold_back import PodHold
 from kafka_recovery.kube.recoveries.pauses import BREATH, LONGEST_HOLD, LONGEST_PAUSE, Pauses
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
-from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase, plan_now
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
-from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
@@ -104,12 +105,11 @@ class RecoveryRun:
     _owners_hold: bool = False
     """Whether the last try ended because nothing may be done, by what objects say or what is known without asking."""
     _pauses: Pauses = field(default_factory=Pauses)
-    _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
+    _refusals: left_plans.Refusals = frozenset()
     _engine: Engine | None = None
     """While one of its calls is under way."""
     _leaving: bool = False
-    _unheard: bool = False
-    _listening: asyncio.Task[None] | None = None
+    _hearing: Hearing = field(default_factory=Hearing)
 
     def stir(self) -> None:
         """Kafka changed, or what is known of it: look again now, unless that ends no hold."""
@@ -129,16 +129,7 @@ class RecoveryRun:
 
     def listen(self) -> None:
         """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
-        self._unheard = True
-        if self.taken_up and (self._listening is None or self._listening.done()):
-            self._listening = asyncio.create_task(self._hear(), name="hearing what was said")
-
-    async def _hear(self) -> None:
-        """However many say something at a time, they are listed by one after the other."""
-        while self._unheard:
-            self._unheard = False
-            await self.approvals.hear()
-            await asyncio.sleep(BREATH.total_seconds())
+        self._hearing.somebody_spoke(self.approvals.hear, at_once=self.taken_up)
 
     @property
     def is_at_work(self) -> bool:
@@ -154,8 +145,7 @@ class RecoveryRun:
     def stop(self) -> bool:
         """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""
         self._leaving = True
-        if self._listening:
-            self._listening.cancel()  # no further wave begins anyway
+        self._hearing.stop()  # no further wave begins anyway
         if self._engine is None or not self.journal.waves_under_way:
             return False
         self._engine.stop()
@@ -205,7 +195,7 @@ class RecoveryRun:
         for outcome in outcomes:
             self.progress.concluded(outcome)
         self.holds = frozenset(id for run in unfinished for id in run.begun)
-        ended = await self._remember_what_ended()
+        ended = await left_plans.remembered(self.journal, self.progress)
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
@@ -225,17 +215,6 @@ class RecoveryRun:
             self.progress.fresh = False  # a status from a backup shows a plan that is not there any more
         self.taken_up = True
         self.progress.changed()
-
-    async def _remember_what_ended(self) -> Mapping[str, Plan]:
-        """What earlier plans may have lost is told on; that one of them can't be read any more holds nothing up."""
-        try:
-            ended = await self.journal.ended()
-        except InvalidDocument as damaged:
-            _LOG.warning("what an earlier plan may have lost can't be told any more: %s", damaged)
-            return {}
-        for digest, plan in ended.items():
-            self.progress.carried_out(plan, await asyncio.to_thread(plan_now, plan, digest))
-        return ended
 
     def _show(self, plan: Plan, digest: str) -> None:
         """What the status says of a plan must outlive the process that wrote it."""
@@ -334,7 +313,7 @@ class RecoveryRun:
         if not left and not unfinished:
             if await self._is_left_altered():
                 return False
-            await self._discard_unbegun()
+            await left_plans.discard_unbegun(self.journal, self.progress)
             await self.journal.settle()
             outcomes = [outcome for _, outcome in sorted(self.progress.outcomes.items())]
             await self._end(*end_of(outcomes, len(self.scope)))
@@ -342,7 +321,7 @@ class RecoveryRun:
         halt = (await self.supervision.permission()).halted
         reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
         if self.approvals.void:
-            await self._discard_unbegun(replaced=True)
+            await left_plans.discard_unbegun(self.journal, self.progress, replaced=True)
             self.progress.plan_void(self.approvals.void)
             self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
             return True
@@ -359,20 +338,9 @@ class RecoveryRun:
         if tried is not _Step.RECOVER and not unfinished:
             return True
         self.progress.history.forgets(await self.journal.forget_vain())
-        await self._keep_refusals()
+        self._refusals = await left_plans.kept_refusals(self.journal, self.progress, self._refusals)
         self.progress.enter(Phase.STUCK, foremost(reasons))
         return False
-
-    async def _keep_refusals(self) -> None:
-        """Keep a plan that elects nobody as well, once for each cause, so that its refusals can be explained."""
-        plan = self.progress.decided_last
-        if plan is None or plan.elections:
-            return
-        causes = {(each.id, each.reason.code if each.reason else None) for each in plan.decisions}
-        if causes != self._refusals:
-            await self._discard_unbegun(replaced=True)
-            self.progress.planned(plan, await self.journal.record(plan))
-            self._refusals = causes
 
     async def _call_off(self, why: Reason, end: End = End.ABORTED) -> bool:
         """Put orders back and end. An election has no undo: what leads stays."""
@@ -388,7 +356,7 @@ class RecoveryRun:
             _LOG.info("%d of %d partitions have their own order", len(own), len(undone))
         if await self.journal.unfinished() or await self._is_left_altered():
             return False
-        await self._discard_unbegun()
+        await left_plans.discard_unbegun(self.journal, self.progress)
         await self.journal.settle()  # a crash may have left the finalizer where no run was begun
         if unknown := self.journal.never_shown:
             why = Reason(why.code, f"{why.message}; no order was restored for what nobody was shown: {unknown.message}")
@@ -396,35 +364,9 @@ class RecoveryRun:
         return True
 
     async def _is_left_altered(self) -> bool:
-        """Whether an order is altered by a plan of which only records say that it has ended: others may write them.
-
-        A plan that this process carried out or took over itself needs no look: its orders were read back.
-        """
-        for digest, plan in (await self.journal.begun_plans()).items():
-            if digest in self.journal.finished_here:
-                continue
-            if altered := await self.engine().left_altered(plan):
-                message = (
-                    f"the journal says that plan {digest[:12]} has ended, but {len(altered)} partitions stand in the "
-                    f"order that it set, or can't be seen, the first: {altered[0]}. Put their orders back with "
-                    "kafka-reassign-partitions, then the recovery ends; look who may write RecoveryRecords here. If "
-                    f"that order is the one you want, delete the recovery, and take its finalizer {FINALIZER} off"
-                )
-                self.progress.enter(Phase.STUCK, Reason("OrderNotRestored", message))
-                return True
-        return False
-
-    async def _discard_unbegun(self, *, replaced: bool = False) -> None:
-        """A plan that will never be begun goes with the recovery; of those that were replaced the oldest go now."""
-        shown = self.progress.plan_shown
-        begun = {run.digest for run in await self.journal.unfinished()}
-        if self.journal.never_shown:
-            return  # a person compares first what is there, and deletes last
-        if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
-            await self.journal.discard(shown.digest)
-            for digest in self.progress.history.surplus() if replaced else ():
-                if not await self.journal.has_begun(digest):  # one that dropped out before its first wave has
-                    await self.journal.forget(digest)
+        if why := await left_plans.left_altered(self.journal, self.engine):
+            self.progress.enter(Phase.STUCK, why)
+        return why is not None
 
     async def _end(self, end: End, why: Reason) -> None:
         """Over; whoever said something about it and got no answer gets one first."""
@@ -437,26 +379,9 @@ class RecoveryRun:
             await self._pauses.until(self._may_go_on)
             return
         if self._person_mends:
-            await self._until_mended()
+            await left_plans.until_mended(self.journal, self._pauses)
             return
         await self._pauses.longer(LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE)
-
-    async def _until_mended(self) -> None:
-        """Nobody tells that a record is there again, or gone; what a record says is read again once one is."""
-        before = await self._versions()
-
-        async def changed() -> bool:
-            return (now := await self._versions()) is None or now != before
-
-        await self._pauses.seldom(changed)
-
-    async def _versions(self) -> frozenset[tuple[str, str]] | None:
-        """None: they can't be listed."""
-        try:
-            return await self.journal.versions()
-        except ApiError as error:
-            _LOG.warning("the journal can't be listed: %s", error)
-            return None
 
     def _may_go_on(self) -> bool:
         """Whether what held the last try does not hold the next one, as far as is known. Tells what does now, if so."""

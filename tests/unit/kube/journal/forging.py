@@ -14,7 +14,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
 from kafka_recovery.kube.journal.facts import FACT_LABEL
-from kafka_recovery.kube.journal.record_journal import WaveStart
+from kafka_recovery.kube.journal.notes import WaveStart
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import API_VERSION, RECORDS
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
