@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "operator" / "kafka_recovery"
 SAYERS = {
     "Reason": 0,
     "objects": 0,
-    "StrimziProblem": 0,
+    "CantOpen": 0,
     "StrimziPending": 0,
     "_Unusable": 0,
     "condition": 2,
@@ -61,7 +61,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ): (*("ObjectsUnreadable", "JournalUnwritable"),),
     ("kube/recoveries/endings.py", "str(End.FAILED)"): (),
     ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
-    ("kube/clusters/strimzi_objects.py", "code"): (),
+    ("kube/clusters/cant_open.py", "code"): (),
     ("kube/watching/watcher.py", "min(codes)"): (),
     ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }

@@ -58,7 +58,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/clusters/clusters.py", "kube/clusters/opening.py", "kube/watching/watch.py"),
             *("kube/clusters/credentials.py", "kube/clusters/same_kafka.py", "kube/clusters/strimzi.py"),
             *("kube/clusters/strimzi_objects.py", "kube/clusters/pod_witness.py"),
-            *("kube/clusters/strimzi_controllers.py",),
+            *("kube/clusters/strimzi_controllers.py", "kube/clusters/cant_open.py"),
         ),
     ),
     ((Place.WATCHED_CLUSTER, Place.PARTITION_RECOVERY), ("kube/clusters/open_cluster.py",)),

@@ -257,7 +257,7 @@ class Clusters:
             await self._close(key)
 
     def _read(self, key: Key, raw: Object) -> WatchedCluster:
-        """What is wanted of a cluster. Raises InvalidDocument, DuplicateCluster."""
+        """What is wanted of a cluster. Raises InvalidDocument, CantOpen."""
         try:
             spec = read_cluster(raw)
         except InvalidDocument:

@@ -15,31 +15,10 @@ from kafka_recovery.cluster.kafka_cluster import Controllers
 from kafka_recovery.cluster.security import Password, Protocol, Sasl, Security, Store, StoreKind, Tls
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.cant_open import CantOpen, secret_missing
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
 from kafka_recovery.kube.resources.kinds import WatchedCluster
 from kafka_recovery.kube.resources.ways_in import Certificates, ControllersSpec, SaslSpec, TlsSpec
-
-
-class SecretMissing(Exception):
-    """A Secret, or a key of it, is not there or is empty."""
-
-    def __init__(self, secret: str, key: str | None, where: str) -> None:
-        what = f"Secret {secret} is not there" if key is None else f"Secret {secret} has no key {key}, or it is empty"
-        super().__init__(f"{where}: {what}; create it in the namespace of the WatchedCluster")
-
-    @property
-    def reason(self) -> Reason:
-        """For a condition."""
-        return Reason("InvalidReference", str(self))
-
-
-class SecretForbidden(InvalidConfiguration):
-    """The operator's Role does not let it read a Secret."""
-
-    code = "Forbidden"
-
-    def __init__(self, secret: str, where: str) -> None:
-        super().__init__(f"{where}: the operator may not get Secret {secret}; its Role needs the verb get on secrets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +35,7 @@ class Credentials:
 
 
 async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
-    """Read the Secrets as they are now. Raises ApiError, and SecretMissing or SecretForbidden but for the controllers'.
+    """Read the Secrets as they are now. Raises ApiError, and CantOpen but for the controllers'.
 
     Whether they hold certificates shows when `security.tls_context()` is made: once, by who opens a connection.
     """
@@ -71,7 +50,7 @@ async def _controllers(reader: _Reader, spec: ControllersSpec) -> Controllers | 
     """What is wrong with their Secrets keeps nobody from recovering the cluster: only proofs are missing."""
     try:
         return Controllers(spec.addresses, await reader.security(spec.tls, spec.sasl, "spec.controllers"))
-    except (SecretMissing, SecretForbidden) as problem:
+    except CantOpen as problem:
         return problem.reason
 
 
@@ -135,10 +114,11 @@ class _Reader:
             try:
                 found = await self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{secret}")
             except NotFound:
-                raise SecretMissing(secret, None, where) from None
+                raise secret_missing(secret, None, where) from None
             except ApiError as error:
                 if error.status == HTTPStatus.FORBIDDEN:
-                    raise SecretForbidden(secret, where) from None
+                    lacks = f"the operator may not get Secret {secret}; its Role needs the verb get on secrets"
+                    raise CantOpen("Forbidden", f"{where}: {lacks}") from None
                 raise
             self._secrets[secret] = found.get("data") or {}
         try:
@@ -146,6 +126,6 @@ class _Reader:
         except (binascii.Error, UnicodeDecodeError):
             text = ""
         if not text:
-            raise SecretMissing(secret, key, where)
+            raise secret_missing(secret, key, where)
         self._hash.update(f"{secret}/{key}:{text}".encode())
         return text

@@ -9,15 +9,13 @@ from http import HTTPStatus
 from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.clusters.credentials import SecretMissing
-from kafka_recovery.kube.clusters.same_kafka import DuplicateCluster
-from kafka_recovery.kube.clusters.strimzi import StrimziProblem
+from kafka_recovery.kube.clusters.cant_open import CantOpen
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER, WatchedCluster, read_recovery
 from kafka_recovery.kube.resources.objects import Key
 
-NOT_OPEN = (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, DuplicateCluster)
+NOT_OPEN = (InvalidDocument, CantOpen, InvalidConfiguration)
 """Each has a reason that a person has to mend, or that passes."""
 
 
@@ -25,7 +23,7 @@ def why_not_open(problem: Exception) -> Reason:
     """Why a cluster can't be opened. Raises what is over by itself: an API server that does not answer now."""
     if isinstance(problem, InvalidDocument):
         return Reason("InvalidSpec", str(problem))
-    if isinstance(problem, SecretMissing | StrimziProblem | InvalidConfiguration | DuplicateCluster):
+    if isinstance(problem, CantOpen | InvalidConfiguration):
         return problem.reason
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
@@ -40,7 +38,7 @@ def why_not_open(problem: Exception) -> Reason:
 def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
     """The open ones of this WatchedCluster, by when they were made.
 
-    Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
+    Raises CantOpen while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
     here would take them for the original ones. Our finalizer alone does not say so: whoever may create recoveries can
     write it. The status that names what was begun is the operator's.
     """
@@ -55,7 +53,9 @@ def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
         elif of != key and _may_have_altered(each):
             name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
             message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
-            raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
+            raise CantOpen(
+                "DuplicateCluster", f"{message}: let that one act until it has ended, or delete the recovery"
+            )
     return ours
 
 

@@ -7,16 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.cant_open import CantOpen
 from kafka_recovery.kube.resources.kinds import WatchedCluster
 from kafka_recovery.kube.resources.objects import Key
-
-
-class DuplicateCluster(Exception):
-    """An older WatchedCluster has the same clusterId, so nothing is done for this one."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.reason = Reason("DuplicateCluster", message)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,11 +49,12 @@ class SameKafka:
         return self._namespaces.get(cluster_id, ())
 
     def let_act(self, key: Key) -> None:
-        """Raises DuplicateCluster if an older one acts."""
+        """Raises CantOpen if an older one acts."""
         claim = self._claims[key]
         oldest = min(self._others(claim), default=claim)
         if oldest < claim:
-            raise DuplicateCluster(f"{_named(oldest)}, which is older, {_same(claim)}: only that one acts; delete one")
+            message = f"{_named(oldest)}, which is older, {_same(claim)}: only that one acts; delete one"
+            raise CantOpen("DuplicateCluster", message)
 
     def doubled(self, key: Key) -> Reason | None:
         """What is to be said of one that acts though it is not the only one."""

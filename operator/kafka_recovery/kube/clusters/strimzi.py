@@ -13,14 +13,14 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import strimzi_controllers as controllers
 from kafka_recovery.kube.clusters import strimzi_objects as objects
-from kafka_recovery.kube.clusters.credentials import Credentials, SecretMissing, credentials
+from kafka_recovery.kube.clusters.cant_open import CantOpen, secret_missing
+from kafka_recovery.kube.clusters.credentials import Credentials, credentials
 from kafka_recovery.kube.clusters.history import HistoryFollower, HistoryStore, MetadataLogReader
 from kafka_recovery.kube.clusters.strimzi_objects import (
     BROKER_LABEL,
     CLUSTER_LABEL,
     USER_WHERE,
     StrimziPending,
-    StrimziProblem,
 )
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
@@ -30,7 +30,6 @@ from kafka_recovery.kube.watching.waits import UNSEEN, Others, Waits
 __all__ = [
     "Strimzi",
     "StrimziPending",
-    "StrimziProblem",
     "follower",
     "others",
     "way_in",
@@ -48,7 +47,7 @@ _DEADLINE = timedelta(seconds=3)
 async def way_in(api: Api, cluster: WatchedCluster) -> Credentials:
     """Addresses and credentials, by the cluster's own spec or as Strimzi has them now.
 
-    Raises what `credentials` does, StrimziProblem and InvalidDocument.
+    Raises CantOpen, ApiError and InvalidDocument.
     """
     if cluster.strimzi:
         cluster = await Strimzi(api, cluster.meta.namespace, cluster.strimzi).way_in(cluster)
@@ -79,13 +78,13 @@ class Strimzi:
     ref: StrimziRef
 
     async def way_in(self, cluster: WatchedCluster) -> WatchedCluster:
-        """The cluster with what its strimziRef leaves out. Raises StrimziProblem, SecretMissing, InvalidDocument."""
+        """The cluster with what its strimziRef leaves out. Raises CantOpen, InvalidDocument."""
         try:
             version = await self._version()
             kafka = await self.api.get(f"{self._path('kafkas', version)}/{self.ref.name}")
         except NotFound:
             message = f"there is no Kafka {self.ref.name} ({GROUP}) in namespace {self.namespace}"
-            raise StrimziProblem("InvalidReference", message) from None
+            raise CantOpen("InvalidReference", message) from None
         except ApiError as error:
             raise _forbidden(error) from error
         found = objects.way_in(kafka, self.ref, cluster)
@@ -107,7 +106,7 @@ class Strimzi:
             named = wanted.tls is not None and wanted.tls.ca is not None
             ca = {} if named else (await self._secret(secret, "spec.controllers.tls.caSecretRef")).get("data") or {}
             return controllers.found(wanted, pools, ca, self.ref.name, self.namespace)
-        except (SecretMissing, StrimziProblem) as problem:
+        except CantOpen as problem:
             return problem.reason
         except InvalidDocument as wrong:
             return Reason("InvalidReference", str(wrong))
@@ -128,7 +127,7 @@ class Strimzi:
                 self._all(self._path("kafkarebalances", version), mine),
             )
             return objects.at_work(pods, pools, rebalances, datetime.now(UTC))
-        except (ApiError, InvalidDocument, StrimziProblem) as error:
+        except (ApiError, InvalidDocument, CantOpen) as error:
             why = error.reason if isinstance(error, ApiError) else str(error)
             message = f"whether Strimzi restarts brokers of Kafka {self.ref.name} can't be seen: {why}"
             return Waits(everything=Reason(UNSEEN, message))
@@ -137,24 +136,24 @@ class Strimzi:
         return await self.api.list_all(path, params={"labelSelector": selector}, deadline=_DEADLINE)
 
     async def _version(self) -> str:
-        """The version of Strimzi's API to ask in. Raises StrimziProblem if there is none."""
+        """The version of Strimzi's API to ask in. Raises CantOpen if there is none."""
         try:
             group: Mapping[str, Any] = await self.api.get(f"/apis/{GROUP}", deadline=_DEADLINE)
         except NotFound:
             message = f"Strimzi is not installed: the API server does not know {GROUP}"
-            raise StrimziProblem("ApiMissing", f"{message}; spec.strimziRef needs its definitions") from None
+            raise CantOpen("ApiMissing", f"{message}; spec.strimziRef needs its definitions") from None
         served = [each.get("version") for each in group.get("versions") or ()]
         for version in SPOKEN:
             if version in served:
                 return version
         message = f"of {GROUP} the API server has {', '.join(map(str, served))}; this version reads"
-        raise StrimziProblem("ApiMissing", f"{message} {' and '.join(SPOKEN)}")
+        raise CantOpen("ApiMissing", f"{message} {' and '.join(SPOKEN)}")
 
     async def _secret(self, name: str, where: str) -> Object:
         try:
             return await self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
         except NotFound:
-            raise SecretMissing(name, None, where) from None
+            raise secret_missing(name, None, where) from None
 
     def _path(self, plural: str, version: str) -> str:
         return f"/apis/{GROUP}/{version}/namespaces/{self.namespace}/{plural}"
@@ -164,4 +163,4 @@ def _forbidden(error: ApiError) -> Exception:
     """A refusal by RBAC as what can be done about it; any other error as it is."""
     if error.status != HTTPStatus.FORBIDDEN:
         return error
-    return StrimziProblem("Forbidden", f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it")
+    return CantOpen("Forbidden", f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it")

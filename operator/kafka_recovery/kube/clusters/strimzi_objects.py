@@ -20,6 +20,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.fields import Model, checked, written
+from kafka_recovery.kube.clusters.cant_open import CantOpen
 from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
 from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
 from kafka_recovery.kube.watching.waits import LONGEST_WAIT, STRIMZI_AT_WORK, Waits
@@ -41,17 +42,10 @@ _INSIDE = ("internal", "cluster-ip")
 USER_WHERE = "spec.strimziRef.user"
 
 
-class StrimziProblem(Exception):
-    """What Strimzi has does not lead into the cluster; `reason` is for a condition."""
+class StrimziPending(CantOpen):
+    """What Strimzi has does not lead into the cluster for the moment.
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = Reason(code, message)
-
-
-class StrimziPending(StrimziProblem):
-    """It does not for the moment: the status of a Kafka has no addresses before a reconciliation got so far.
-
+    The status of a Kafka has no addresses before a reconciliation got so far.
     A later one that fails early takes them away again (seen in KafkaAssemblyOperator), just when Kafka is sick.
     """
 
@@ -154,12 +148,12 @@ class _Pod(_Part):
 def way_in(kafka: object, ref: StrimziRef, cluster: WatchedCluster) -> WatchedCluster:
     """The cluster with addresses, CAs and credentials as `spec.strimziRef` and a Kafka object give them.
 
-    Raises StrimziProblem, InvalidDocument.
+    Raises CantOpen, InvalidDocument.
     """
     read = _read(_Kafka, kafka, f"Kafka {ref.name}")
     if read.status.cluster_id not in (None, cluster.cluster_id):
         message = f"Kafka {ref.name} has cluster id {read.status.cluster_id}, and spec.clusterId is"
-        raise StrimziProblem("ClusterIdMismatch", f"{message} {cluster.cluster_id}")
+        raise CantOpen("ClusterIdMismatch", f"{message} {cluster.cluster_id}")
     listener = _listener(read.spec.kafka.listeners, ref)
     certificate, sasl = _credentials(listener, ref)
     seen = next((each for each in read.status.listeners or () if each.name == listener.name), _Reachable())
@@ -178,14 +172,14 @@ def way_in(kafka: object, ref: StrimziRef, cluster: WatchedCluster) -> WatchedCl
 def check_owner(secret: Mapping[str, object], ref: StrimziRef) -> None:
     """Whether a Secret is what Strimzi keeps for a user of just this Kafka: it is sent nowhere else.
 
-    Raises StrimziProblem. The User Operator labels it so, whatever a KafkaUser's template says.
+    Raises CantOpen. The User Operator labels it so, whatever a KafkaUser's template says.
     """
     metadata = secret.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     said = (labels.get(KIND_LABEL), labels.get(CLUSTER_LABEL)) if isinstance(labels, Mapping) else (None, None)
     if said != ("KafkaUser", ref.name):
         message = f"{USER_WHERE}: Secret {ref.user} is not that of a KafkaUser of Kafka {ref.name}"
-        raise StrimziProblem("InvalidReference", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)")
+        raise CantOpen("InvalidReference", f"{message} (labels {KIND_LABEL} and {CLUSTER_LABEL} say whose it is)")
 
 
 def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
@@ -198,7 +192,7 @@ def _listener(listeners: Iterable[_Listener], ref: StrimziRef) -> _Listener:
     if found is None:
         wanted = f"listener {ref.listener}" if ref.listener else "listener for clients inside Kubernetes"
         message = f"Kafka {ref.name} has no {wanted}; spec.strimziRef.listener may be {' or '.join(by_name) or 'none'}"
-        raise StrimziProblem("InvalidReference", message)
+        raise CantOpen("InvalidReference", message)
     return found
 
 
@@ -221,10 +215,10 @@ def _credentials(listener: _Listener, ref: StrimziRef) -> tuple[CertificateSecre
     asked = listener.authentication.type if listener.authentication else None
     if asked not in (None, "tls", "scram-sha-512"):
         message = f"listener {listener.name} asks for {asked} authentication, for which a KafkaUser has nothing"
-        raise StrimziProblem("InvalidReference", f"{message}; use another one, or bootstrapServers with tls and sasl")
+        raise CantOpen("InvalidReference", f"{message}; use another one, or bootstrapServers with tls and sasl")
     if (asked is None) != (ref.user is None):
         wish = f"asks for {asked} authentication: name a KafkaUser" if asked else "asks nobody who comes: leave it out"
-        raise StrimziProblem("InvalidReference", f"{USER_WHERE}: listener {listener.name} {wish}")
+        raise CantOpen("InvalidReference", f"{USER_WHERE}: listener {listener.name} {wish}")
     if asked is None or ref.user is None:
         return None, None
     if asked == "tls":

@@ -8,7 +8,7 @@ from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import clusters as module
-from kafka_recovery.kube.clusters.credentials import SecretMissing
+from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.opening import why_not_open
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered
@@ -25,7 +25,7 @@ from unit.recovery.brokers import CLUSTER
     ("problem", "code", "told"),
     [
         (InvalidDocument("spec.clusterId: is missing"), "InvalidSpec", "spec.clusterId"),
-        (SecretMissing("ca", None, "spec.tls.caSecretRef"), "InvalidReference", "Secret ca is not there"),
+        (secret_missing("ca", None, "spec.tls.caSecretRef"), "InvalidReference", "Secret ca is not there"),
         (ApiError(400, "BadRequest", "field label not supported"), "ApiRequestRejected", "are the CRDs older"),
         (ApiError(403, "Forbidden", "cannot list configmaps"), "Forbidden", "manifests/rbac: cannot list configmaps"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import clusters as module
-from kafka_recovery.kube.clusters.credentials import SecretMissing
+from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
@@ -149,7 +149,7 @@ async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
 async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_closed_now(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = [SecretMissing("ca", None, "spec.tls.caSecretRef")]
+    missing = [secret_missing("ca", None, "spec.tls.caSecretRef")]
 
     async def lacks(*arguments: object) -> None:
         raise missing[-1]
@@ -157,7 +157,7 @@ async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_close
     monkeypatch.setattr(module, "way_in", lacks)
     await watched.settle(PROD, PROD)
     first = watched.woken.copy()
-    missing.append(SecretMissing("user", None, "spec.sasl.passwordSecretRef"))
+    missing.append(secret_missing("user", None, "spec.sasl.passwordSecretRef"))
     await watched.settle(PROD)
     second = watched.woken.copy()
     watched.api.remove(CLUSTERS, "prod")

@@ -13,7 +13,8 @@ from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.kafka_cluster import Controllers
 from kafka_recovery.cluster.security import Protocol
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.clusters.credentials import Credentials, SecretForbidden, SecretMissing, credentials, usable
+from kafka_recovery.kube.clusters.cant_open import CantOpen
+from kafka_recovery.kube.clusters.credentials import Credentials, credentials, usable
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import CLUSTERS, read_cluster
 from testbed.certificates import Authority
@@ -97,7 +98,7 @@ async def test_what_is_missing_is_named(api: Secrets, secret: str, key: str | No
     else:
         api.objects[path]["data"][key.replace("_", ".")] = base64.b64encode(value or b"").decode()
 
-    with pytest.raises(SecretMissing) as missing:
+    with pytest.raises(CantOpen) as missing:
         await read(api, **TLS, **SASL)
 
     assert missing.value.reason.code == "InvalidReference"
@@ -107,14 +108,16 @@ async def test_what_is_missing_is_named(api: Secrets, secret: str, key: str | No
 async def test_what_is_no_base64_counts_as_missing(api: Secrets) -> None:
     api.objects[f"{SECRETS}/login"]["data"]["password"] = "%%%"
 
-    with pytest.raises(SecretMissing):
+    with pytest.raises(CantOpen) as missing:
         await read(api, **SASL)
+
+    assert missing.value.reason.code == "InvalidReference"
 
 
 async def test_a_secret_that_may_not_be_read_says_what_the_operator_lacks(api: Secrets) -> None:
     api.forbidden = True
 
-    with pytest.raises(SecretForbidden) as refused:
+    with pytest.raises(CantOpen) as refused:
         await read(api, **SASL)
 
     assert refused.value.reason.code == "Forbidden"
@@ -259,7 +262,8 @@ async def test_nothing_secret_can_be_printed(api: Secrets) -> None:
 async def test_no_message_holds_what_another_secret_says(api: Secrets) -> None:
     del api.objects[f"{SECRETS}/ca"]
 
-    with pytest.raises(SecretMissing) as missing:
+    with pytest.raises(CantOpen) as missing:
         await read(api, **TLS, **SASL)
 
+    assert missing.value.reason.code == "InvalidReference"
     assert PASSWORD not in str(missing.value)

@@ -14,8 +14,8 @@ from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.clusters.credentials import SecretMissing
-from kafka_recovery.kube.clusters.strimzi import Strimzi, StrimziPending, StrimziProblem, others, way_in
+from kafka_recovery.kube.clusters.cant_open import CantOpen
+from kafka_recovery.kube.clusters.strimzi import Strimzi, StrimziPending, others, way_in
 from kafka_recovery.kube.clusters.strimzi_objects import at_work, check_owner
 from kafka_recovery.kube.clusters.strimzi_objects import way_in as read_way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
@@ -54,7 +54,7 @@ def led_in(obj: Object, **ref: str) -> WatchedCluster:
 
 
 def refused(obj: Object, **ref: str) -> tuple[str, str]:
-    with pytest.raises(StrimziProblem) as refusal:
+    with pytest.raises(CantOpen) as refusal:
         led_in(obj, **ref)
     return refusal.value.reason.code, refusal.value.reason.message
 
@@ -164,7 +164,7 @@ class TestWhoseUser:
         ids=["another Kafka's", "not Strimzi's", "no user's"],
     )
     def test_any_other_secret_is_sent_nowhere(self, secret: Object) -> None:
-        with pytest.raises(StrimziProblem, match="is not that of a KafkaUser of Kafka prod"):
+        with pytest.raises(CantOpen, match="is not that of a KafkaUser of Kafka prod"):
             check_owner(secret, self.REF)
 
 
@@ -290,10 +290,9 @@ def opened(served: Served, **ref: str) -> Any:
 
 
 def problem(served: Served, **ref: str) -> tuple[str, str]:
-    with pytest.raises((StrimziProblem, SecretMissing)) as refusal:
+    with pytest.raises(CantOpen) as refusal:
         opened(served, **ref)
-    reason = cast(StrimziProblem, refusal.value).reason
-    return reason.code, reason.message
+    return refusal.value.reason.code, refusal.value.reason.message
 
 
 class TestAsking:

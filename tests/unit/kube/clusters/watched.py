@@ -6,8 +6,8 @@ from typing import Any, Self, cast
 
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.clusters import Clusters
-from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.resources.kinds import CLUSTERS
@@ -80,4 +80,4 @@ class Watched:
 
 async def loses_its_secret(*arguments: object) -> None:
     """In place of `way_in`."""
-    raise SecretMissing("ca", None, "spec.tls.caSecretRef")
+    raise secret_missing("ca", None, "spec.tls.caSecretRef")
