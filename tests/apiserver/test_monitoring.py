@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from apiserver.incidents import Start, accident, policy, recoveries, watched_cluster
+from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -85,3 +88,36 @@ def test_every_rule_and_every_panel_asks_for_what_is_there(watched: Watched) -> 
         lambda rules: all(rule["health"] != "unknown" for rule in rules),
     )
     assert {rule["name"]: rule["lastError"] for rule in evaluated if rule["health"] != "ok"} == {}
+
+
+def test_a_prometheus_is_let_in_over_tls_with_a_token_and_still_is_after_both_were_replaced(
+    start: Start, tmp_path: Path
+) -> None:
+    authority = Authority.new(tmp_path)
+    certificate, key, served, brought = (tmp_path / name for name in ("tls.crt", "tls.key", "served", "brought"))
+
+    def renew(word: str) -> float:
+        one = authority.identity(word)
+        shutil.copy(one.certificate, certificate)
+        shutil.copy(one.key, key)
+        served.write_text(word)
+        brought.write_text(word)
+        return time.time()
+
+    def scraped_since(moment: float) -> None:
+        asked = f"timestamp(kafka_recovery_build_info) > {moment + 2}"
+        wait_until("the operator is scraped", lambda: monitoring.query(asked), bool)
+
+    began = renew("the-first-word-of-all")
+    let_in = {
+        "scheme": "https",
+        "tls_config": {"ca_file": str(authority.certificate), "server_name": "localhost"},
+        "authorization": {"credentials_file": str(brought)},
+    }
+    operator = start(f"--metrics-tls-cert={certificate}", f"--metrics-tls-key={key}", f"--metrics-token-file={served}")
+    receiver = {"url": f"http://{HOST}:9/alerts"}
+    with Monitoring(tmp_path, operator.metrics_port, shipped.RULES, receiver, let_in) as monitoring:
+        scraped_since(began)
+        scraped_since(renew("another-word-that-is-new"))
+        brought.write_text("a-word-that-nobody-knows")
+        wait_until("who has another token is kept out", lambda: monitoring.query("up == 0"), bool)

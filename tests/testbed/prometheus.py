@@ -115,10 +115,18 @@ class Monitoring:
     """A Prometheus with our rules that scrapes one port of loopback, and an Alertmanager that calls one webhook.
 
     For the length of a `with` block. `rules`: a rule file. `receiver`: an entry of Alertmanager's `webhook_configs`.
-    Everything happens every second.
+    `let_in`: what a scrape says of TLS and tokens. Everything happens every second.
     """
 
-    def __init__(self, folder: Path, scraped: int, rules: Path, receiver: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scraped: int,
+        rules: Path,
+        receiver: Mapping[str, Any],
+        let_in: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._let_in = dict(let_in or {})
         self._folder = folder
         self._scraped = scraped
         self._rules = rules
@@ -188,7 +196,12 @@ class Monitoring:
                     "rule_files": [str(self._rules)],
                     "alerting": {"alertmanagers": [_targets(self._alertmanager_port)]},
                     "scrape_configs": [
-                        {"job_name": "operator", "honor_labels": True, "static_configs": [_target(self._scraped)]}
+                        {
+                            "job_name": "operator",
+                            "honor_labels": True,
+                            "static_configs": [_target(self._scraped)],
+                            **self._let_in,
+                        }
                     ],
                 },
             ),
