@@ -12,6 +12,7 @@ from typing import Self
 
 from testbed import access, metadata, registration, replicas, scenarios, topics
 from testbed.access import Acl
+from testbed.client_history import Record
 from testbed.distribution import Release
 from testbed.faults import Proxy
 from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
@@ -355,6 +356,10 @@ class RealKafka:
         return topics.produce(self._view.bootstrap, topic, partitions, count, label, acks, patience)
 
     def consume(self, topic: str, partition: int, patience: float = 20.0) -> list[str]:
+        """The values that a client can read now; see `records`."""
+        return [record.value for record in self.records(topic, partition, patience)]
+
+    def records(self, topic: str, partition: int, patience: float = 20.0) -> list[Record]:
         """What a client can read now, from log start to high watermark; waits up to `patience` seconds for a leader.
 
         A consumer of librdkafka would do so only with a group, and leave a __consumer_offsets topic behind.

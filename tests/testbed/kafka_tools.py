@@ -34,14 +34,14 @@ class KafkaTools:
         """A file of the metadata log, as Kafka reads it."""
         return self._ran("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(log))
 
-    def _ran(self, program: str, *words: str, given: str = "") -> str:
+    def typed(self, program: str, *words: str, heap: int = 256) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The command line of a main class, and its environment; `heap` in MiB."""
         java = Java(fetch(RELEASE))
-        command = java.command(self.home, 256, program, *words)
-        environment = {
-            "CLASSPATH": os.pathsep.join(
-                (java.environment["CLASSPATH"], str(jar("kafka-tools", RELEASE.version, DIGEST)))
-            )
-        }
+        jars = java.environment["CLASSPATH"], str(jar("kafka-tools", RELEASE.version, DIGEST))
+        return java.command(self.home, heap, program, *words), {"CLASSPATH": os.pathsep.join(jars)}
+
+    def _ran(self, program: str, *words: str, given: str = "") -> str:
+        command, environment = self.typed(program, *words)
         done = subprocess.run(
             command, env=environment, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
         )

@@ -11,6 +11,7 @@ from typing import Any
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.record import MemoryRecords
 
+from testbed.client_history import Record
 from testbed.wire import Connection, accept
 
 OFFSET_NOT_AVAILABLE = 78
@@ -50,11 +51,11 @@ def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
 
 def read(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
     """All values in this broker's replica from its log start to its log end, beyond the high watermark too."""
-    return _read(address, topic, topic_id, partition, DEBUGGER, FUTURE_LOCAL)
+    return [record.value for record in _read(address, topic, topic_id, partition, DEBUGGER, FUTURE_LOCAL)]
 
 
-def read_as_client(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
-    """The values from log start to high watermark; Refused unless this broker leads the partition."""
+def read_as_client(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[Record]:
+    """The records from log start to high watermark; Refused unless this broker leads the partition."""
     return _read(address, topic, topic_id, partition, CONSUMER, CONSUMER)
 
 
@@ -64,19 +65,19 @@ def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
     return tuple(EpochStart(*map(int, line.split())) for line in lines)
 
 
-def _read(address: str, topic: str, topic_id: uuid.UUID, partition: int, measurer: int, reader: int) -> list[str]:
+def _read(address: str, topic: str, topic_id: uuid.UUID, partition: int, measurer: int, reader: int) -> list[Record]:
     """`measurer` and `reader` are the replica ids under which to ask where the log ends, and for its records."""
     position = _offsets(address, topic, [partition], EARLIEST, measurer)[partition]
     end = _offsets(address, topic, [partition], LATEST, measurer)[partition]
-    values: list[str] = []
+    found: list[Record] = []
     with Connection(address) as broker:
         while position < end:
             records = _fetch(broker, topic, topic_id, partition, position, reader)
             if not records:
                 raise AssertionError(f"{topic}-{partition} at {address} ends at {end}, yet has no record at {position}")
-            values += [value for offset, value in records if offset >= position and value is not None]
+            found += [Record(offset, value) for offset, value in records if offset >= position and value is not None]
             position = records[-1][0] + 1
-    return values
+    return found
 
 
 def _offsets(address: str, topic: str, partitions: Iterable[int], timestamp: int, replica: int) -> dict[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from testbed import metadata, replicas
+from testbed.client_history import Record
 from testbed.layout import INTERNAL
 from testbed.metadata import PartitionState
 from testbed.node import State
@@ -43,7 +44,7 @@ class View:
         """The topic's partitions; Refused if there is no such topic, ConnectionError while nobody knows."""
         return metadata.describe(self._caught_up(), topic)
 
-    def read(self, topic: str, partition: int) -> list[str]:
+    def read(self, topic: str, partition: int) -> list[Record]:
         """What the partition's leader lets a client read; ConnectionError while there is no leader."""
         state = self.describe(topic)[partition]
         if state.leader is None:
