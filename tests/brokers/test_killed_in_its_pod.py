@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,18 +10,17 @@ import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
 from brokers.conftest import LED, ON_3_9, SOON, WITHOUT_ELR, Recovery, Says
+from brokers.kubelets import READ_WITHIN, Kubelets, watched
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
-from kafka_recovery.cluster.metadata_log.unfenced import Alive
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE
-from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.kube.clusters.measured import MeasuredCluster
 from kafka_recovery.kube.clusters.pod_witness import PodWitness
-from kafka_recovery.kube.clusters.residences import Home
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.recovery.engine import Engine
@@ -32,41 +31,7 @@ from unit.kube.clusters.test_pod_witness import Clock
 pytestmark = pytest.mark.brokers
 
 ORDERS = TopicPartition("orders", 0)
-READ_WITHIN = timedelta(seconds=20)
 BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
-
-
-class Kubelets:
-    """Tell where the brokers run: on this machine, each in a Pod of its own."""
-
-    def __init__(self, *brokers: int) -> None:
-        self.containers, self.written = dict.fromkeys(brokers, 1), 0
-        self.boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-    async def homes(self) -> Mapping[BrokerId, Home]:
-        self.written += 1
-        return {
-            BrokerId(id): Home(f"pod-{id}", f"container-{number}", f"pvc-{id}", self.boot, str(self.written))
-            for id, number in self.containers.items()
-        }
-
-
-async def watched(witness: PodWitness, cluster: KafkaCluster) -> None:
-    """For six minutes of a clock that jumps; before each look the real controller has written a no-op."""
-    upto = MetadataOffset(-1)
-    for _ in range(13):
-        upto = await moved_on(cluster, upto)
-        assert await witness.look() is None
-        await witness.clock.sleep(witness.pause)
-
-
-async def moved_on(cluster: KafkaCluster, upto: MetadataOffset) -> MetadataOffset:
-    """How far the metadata log is read, once that is further."""
-    while True:
-        alive = await cluster.unfenced(READ_WITHIN, READ_WITHIN)
-        assert isinstance(alive, Alive), alive
-        if alive.as_of > upto:
-            return alive.as_of
 
 
 def killed_and_started_again(kafka: RealKafka) -> Acknowledged:
@@ -99,7 +64,7 @@ async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
         witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
         await watched(witness, cluster)
         told = killed_and_started_again(kafka)
-        kubelets.containers[2] += 1
+        kubelets.started_again(2)
 
         await witness.look()
         assert await class_of(cluster, witness) is LossClass.UNKNOWN  # it is not known yet where it began

@@ -10,12 +10,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
 from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, WITHOUT_ELR, Recovery
+from brokers.departures import Departures, Way
+from brokers.kubelets import Kubelets
+from brokers.tally import proof_of
 from kafka_recovery.decision.intactness import is_intact
 from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.ids import TopicPartition
@@ -30,27 +33,26 @@ ROUNDS = 6
 BROKERS = (1, 2, 3)
 MINIMA = (2, 2, 2, 1, 3, 2)
 """Of each round's topics."""
-LEAVES = ("freeze", "freeze", "freeze", "kill", "terminate", "wipe", "crash")
-"""How a broker leaves. A wiped one comes back with an empty disk and the identity it had; one whose host crashed comes
-back without the last half of each log."""
+LEAVES = (Way.FREEZE, Way.FREEZE, Way.FREEZE, Way.KILL, Way.STOP, Way.WIPE, Way.CRASH)
+"""How a broker leaves."""
 BY_PROOF = {"policy": Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),)), "approver": None}
 BY_WORD = {"policy": Policy((Rule("everything", approval=Approval.MANUAL),)), "approver": "ann"}
 
 
 @dataclass
 class Round:
-    """One story on a cluster. `told`: what it did, for whoever reads a failure."""
+    """One story on a cluster. `topics`: with their min.insync.replicas."""
 
     kafka: RealKafka
     draw: random.Random
-    number: int
-    told: list[str] = field(default_factory=list)
-    frozen: set[int] = field(default_factory=set)
+    topics: Mapping[str, int]
+    departures: Departures
 
-    @property
-    def topics(self) -> Mapping[str, int]:
-        """With their min.insync.replicas."""
-        return {f"round-{self.number}-{index}": minimum for index, minimum in enumerate(MINIMA)}
+    @classmethod
+    def of(cls, kafka: RealKafka, draw: random.Random, number: int) -> Round:
+        topics = {f"round-{number}-{index}": minimum for index, minimum in enumerate(MINIMA)}
+        departures = Departures(kafka, Kubelets(*BROKERS), dict.fromkeys(topics, 1))
+        return cls(kafka, draw, topics, departures)
 
     def lead_to_an_outage(self) -> Acknowledged:
         """Returns what was acknowledged."""
@@ -71,8 +73,7 @@ class Round:
             if self.draw.random() < 0.3:
                 self._comes_back(first)
                 self._leaves(first)
-            self._says("dies", last)
-            self.kafka.kill(last)
+            self.departures.leaves(last, Way.KILL)
             for broker in (first, second):
                 self._comes_back(broker)
             self.kafka.wait_until_fenced(last)
@@ -85,38 +86,17 @@ class Round:
                 acknowledged.wait_for_more(topic, self.draw.randint(1, 40))
 
     def _leaves(self, broker: int) -> None:
-        how = self.draw.choice(LEAVES)
-        self._says(how, broker)
-        if how == "freeze":
-            self.frozen.add(broker)
-            self.kafka.freeze(broker)
-        elif how == "terminate":
-            self.kafka.terminate(broker)
-        else:
-            self.kafka.kill(broker)
+        self.departures.leaves(broker, self.draw.choice(LEAVES))
         self.kafka.wait_until_fenced(broker)
-        if how == "wipe":
-            self.kafka.wipe(broker)
-        if how == "crash":
-            for topic in self.topics:
-                self.kafka.lose_page_cache(broker, topic, 0)
 
     def _comes_back(self, broker: int) -> None:
-        self._says("comes back", broker)
-        if broker in self.frozen:
-            self.frozen.discard(broker)
-            self.kafka.thaw(broker)
-        else:
-            self.kafka.start(broker)
+        self.departures.comes_back(broker)
         self.kafka.wait_until_unfenced(broker)
 
     def _changes_a_minimum(self) -> None:
         topic, minimum = self.draw.choice([*self.topics]), self.draw.choice("12")
-        self._says(f"min.insync.replicas={minimum}", topic)
+        self.departures.says(f"{topic} min.insync.replicas={minimum}")
         self.kafka.configure_topic(topic, "min.insync.replicas", minimum)
-
-    def _says(self, what: str, of: object) -> None:
-        self.told.append(f"{of} {what}")
 
 
 async def recovered(ours: Recovery, topics: Iterable[str]) -> tuple[dict[str, Loss], bool]:
@@ -143,8 +123,7 @@ def lost(kafka: RealKafka, topic: str, acknowledged: Acknowledged) -> int:
 
 def proof(loss: Loss) -> str:
     """Its class, and by which way it was proven."""
-    way = "-" if not loss.proof else "containment" if "'s log" in loss.proof else "membership"
-    return f"{loss.loss_class} by {way}"
+    return f"{loss.loss_class} by {proof_of(loss) or '-'}"
 
 
 @pytest.mark.parametrize("kafka", [ON_3_9, ON_4_0, ON_NEWEST, WITHOUT_ELR], indirect=True)
@@ -160,9 +139,9 @@ async def test_no_class_promises_more_than_the_brokers_kept(
     draw, seen, elr = random.Random(seed), Counter[str](), False
     ours = recovery(kafka).with_(reads_history=True)
     for number in range(ROUNDS):
-        story = Round(kafka, draw, number)
+        story = Round.of(kafka, draw, number)
         acknowledged = story.lead_to_an_outage()
-        print(f"seed {seed}, round {number}:", "; ".join(story.told))
+        print(f"seed {seed}, round {number}:", "; ".join(story.departures.told))
         proven, elr = await recovered(ours.with_(**BY_PROOF), story.topics)
         assert {loss.loss_class for loss in proven.values()} <= {LossClass.LOSSLESS}
         others, _ = await recovered(ours.with_(**BY_WORD), story.topics)
@@ -171,7 +150,7 @@ async def test_no_class_promises_more_than_the_brokers_kept(
             gone = lost(kafka, topic, acknowledged)
             print(f"  {topic}: {proof(loss)}, {gone} of {len(acknowledged.values[topic])} acknowledged are lost")
             seen[proof(loss)] += 1
-            assert loss.at_most is None or gone <= loss.at_most, (loss, story.told)
+            assert loss.at_most is None or gone <= loss.at_most, (loss, story.departures.told)
     print(dict(seen))
     assert seen
     assert elr or sum(number for kind, number in seen.items() if kind.startswith("Lossless")) > ROUNDS

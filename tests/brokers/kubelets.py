@@ -1,0 +1,63 @@
+"""What Pods and nodes would tell of the brokers of a testbed, which all run on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.metadata_log.unfenced import Alive
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
+from kafka_recovery.kube.clusters.pod_witness import PodWitness
+from kafka_recovery.kube.clusters.residences import Home
+
+READ_WITHIN = timedelta(seconds=20)
+
+
+class Kubelets:
+    """Tell where the brokers run: on this machine, each in a Pod of its own."""
+
+    def __init__(self, *brokers: int) -> None:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.containers, self.written = dict.fromkeys(brokers, 1), 0
+        self.disks = dict.fromkeys(brokers, 1)
+        self.boots = dict.fromkeys(brokers, boot)
+
+    async def homes(self) -> Mapping[BrokerId, Home]:
+        self.written += 1
+        return {
+            BrokerId(id): Home(
+                f"pod-{id}", f"container-{number}", f"pvc-{id}-{self.disks[id]}", self.boots[id], str(self.written)
+            )
+            for id, number in self.containers.items()
+        }
+
+    def started_again(self, broker: int) -> None:
+        """Its container, in the same Pod."""
+        self.containers[broker] += 1
+
+    def lost_its_disk(self, broker: int) -> None:
+        self.disks[broker] += 1
+
+    def crashed(self, broker: int) -> None:
+        """Its host, and with it what was not on disk yet: it is booted anew."""
+        self.boots[broker] += "'"
+
+
+async def watched(witness: PodWitness, cluster: KafkaCluster, looks: int = 13) -> None:
+    """For as many looks, of a clock that jumps; before each look the real controller has written a no-op."""
+    upto = MetadataOffset(-1)
+    for _ in range(looks):
+        upto = await _moved_on(cluster, upto)
+        assert await witness.look() is None
+        await witness.clock.sleep(witness.pause)
+
+
+async def _moved_on(cluster: KafkaCluster, upto: MetadataOffset) -> MetadataOffset:
+    """How far the metadata log is read, once that is further."""
+    while True:
+        alive = await cluster.unfenced(READ_WITHIN, READ_WITHIN)
+        assert isinstance(alive, Alive), alive
+        if alive.as_of > upto:
+            return alive.as_of
