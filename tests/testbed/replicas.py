@@ -15,7 +15,7 @@ from testbed.client_history import Record
 from testbed.wire import Connection, accept
 
 OFFSET_NOT_AVAILABLE = 78
-LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
+LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -4, -5
 CONSUMER, DEBUGGER = -1, -2
 # Unlike the others it is served up to the log end, not only to that replica's high watermark.
 FUTURE_LOCAL = -3
@@ -38,6 +38,11 @@ def log_ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, i
 def log_start(address: str, topic: str, partition: int, *, local: bool = False) -> int:
     """Where this broker's replica begins; `local`: what of it is on its own disk, not only in the remote tier."""
     return _offsets(address, topic, [partition], EARLIEST_LOCAL if local else EARLIEST, DEBUGGER)[partition]
+
+
+def last_tiered(address: str, topic: str, partition: int) -> int:
+    """The last offset that this broker's replica knows to be in the remote tier; -1: it knows of none."""
+    return _offsets(address, topic, [partition], LATEST_TIERED, DEBUGGER)[partition]
 
 
 def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
