@@ -109,7 +109,7 @@ def _told(alike: Sequence[BetterProof]) -> str:
     ids, lacks = named([each.id for each in alike]), sum(each.lacks for each in alike)
     if loss_class is LossClass.LOSSLESS:
         lost = "it is proven that no record acknowledged with acks=all would be lost"
-        others = f" (of the {records(lacks)} that others hold and it lacks, none was)"
+        others = f" (of the {records(lacks)} that others hold and it lacks, none was so acknowledged)"
     else:
         most = records(sum(each.at_most for each in alike))
         lost = f"it is proven that at most {most} acknowledged with acks=all would be lost"

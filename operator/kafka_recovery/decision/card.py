@@ -132,7 +132,7 @@ def last_resort(plan: Plan) -> str:
         return ""
     elections, cluster = _elections(plan), plan.evidence.cluster
     if any(better_proofs(plan)) or any(is_named_badly(*election, cluster) for election in elections):
-        return "To elect as planned all the same"
+        return "Can lose more than need be"
     if any(_is_empty_leader(*election) for election in elections):
         return "Only if no other copy is left"
     return "If all else fails"
@@ -405,7 +405,7 @@ def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:
         yield Question("If nobody approves:", (("", meanwhile),))
     elif asked and asked == len(elected):
         they, stay = ("it", "stays") if len(elected) == 1 else ("they", "stay")
-        nothing = f"this plan changes nothing; {they} {stay} offline until Kafka can elect a broker that is back."
+        nothing = f"{they} {stay} offline until Kafka can elect a broker that is back, even an EMPTY one."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:
         waits = f"{partitions(asked)} {'waits' if asked == 1 else 'wait'}; what is UNASKED is elected all the same."

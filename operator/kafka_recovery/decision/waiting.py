@@ -167,8 +167,8 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, 
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         yet = " Do not approve yet." if asked else ""
         yield (
-            f"DANGER: STOP BROKER {broker} NOW, so that nothing starts it again (a deleted Pod is made anew).{yet} "
-            f"Kafka can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
+            f"DANGER: STOP BROKER {broker} NOW, so that nothing starts it again (first stop what makes a deleted Pod "
+            f"anew).{yet} Kafka can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
             f"{records(sum(lacking))} of another replica there: once it leads, the other replicas delete what it "
             "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
             "of another broker only if that volume is lost: nobody has read what is on that volume."
@@ -198,8 +198,9 @@ def _reconnect_first(
             f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
         )
         copied = (
-            f"stop broker {broker} for good, copy its directories of these partitions{too}, then {once_stopped}."
-            f" That is worse: what {'each of them' if others else 'it'} alone holds is then in that copy only."
+            f"stop broker {broker}, KEEP its volume, copy its directories of these partitions{too}, then "
+            f"{once_stopped}. That is worse: what {'each of them' if others else 'it'} alone holds is then in that "
+            "copy only."
         )
         alone = any(replica.leads for each in theirs for replica in each.replicas if replica.broker == broker)
         no = copied if otherwise or alone else f"{_NEXT}."
@@ -284,8 +285,8 @@ def _start_first(
                 unknown,
                 (
                     "Yes",
-                    f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
-                    f"{elected}",
+                    f"{saved}repair it (mount, permissions, room; delete no file of Kafka's), restart broker "
+                    f"{first}, wait. {elected}",
                 ),
                 ("Yes, but files were lost or repaired on it, or may have been", crashed),
                 ("No, it is lost for good", no),
@@ -296,11 +297,13 @@ def _start_first(
             ),
         )
         return
+    new = any(pods.dangers(pods.pods_of(cluster, first), cluster.observed_at))
+    yes = "Yes, its own old volume is found, and whole" if new else "Yes, its machine stayed up"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
             unknown,
-            ("Yes, its machine stayed up", f"{saved}start it, wait. {elected}"),
+            (yes, f"{saved}start it, wait. {elected}"),
             (f"Yes, but {_DOUBTS}", crashed),
             *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise, saved, network)),
             ("No, its disk is lost for good", no),
@@ -318,7 +321,8 @@ def _elsewhere_or_unreached(otherwise: str, saved: str, network: bool) -> Iterat
     yield "Its machine is dead, its disk whole", _ELSEWHERE
     if network:
         nothing = " Approve nothing: clients" if otherwise else " Clients"
-        yield "It runs, but can't be reached", f"{saved}repair its network, and wait.{nothing} may still write to it."
+        there = f"on its machine, {saved}" if saved else ""
+        yield "It runs, but can't be reached", f"{there}repair its network, and wait.{nothing} may still write to it."
 
 
 def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
@@ -347,7 +351,8 @@ def _next(
 ) -> str:
     """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
     if not others and otherwise == _IF_NO_COPY and also:
-        return f"look for a copy on {named_brokers(also, 'or')} and plan again; approve if there is none"
+        both = "both are" if len(also) == 1 else "all of them are"
+        return f"ask the same of {named_brokers(also)} and plan again; approve only if {both} lost"
     if not others and not otherwise and also:
         return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:

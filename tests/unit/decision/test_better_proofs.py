@@ -32,8 +32,8 @@ def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the
 
     more = (
         "If broker 3 led orders-0, orders-1, it is proven that no record acknowledged with acks=all would be lost (of "
-        "the 40 records that others hold and it lacks, none was); LongestLog chooses broker 2. Set the policy's "
-        "candidateOrder to LeastLoss, and read the next plan."
+        "the 40 records that others hold and it lacks, none was so acknowledged); LongestLog chooses broker 2. Set "
+        "the policy's candidateOrder to LeastLoss, and read the next plan."
     )
     assert list(better_proofs(plan)) == [([ORDERS, SECOND], more)]
     assert card(plan).stop == (f"DO NOT APPROVE. {more}",)

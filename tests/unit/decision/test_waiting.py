@@ -104,9 +104,9 @@ def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_star
         "Yes, its machine stayed up: first copy its directories of payments-0, which another broker leads already; "
         "then start it, wait."
     )
-    assert unreached.startswith("It runs, but can't be reached: first copy its directories of payments-0, which"), (
-        "it joins that leader as soon as it is reached again"
-    )
+    assert unreached.startswith(
+        "It runs, but can't be reached: on its machine, first copy its directories of payments-0,"
+    ), "it joins that leader as soon as it is reached again"
 
 
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
@@ -134,7 +134,7 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
     )
     assert plan.elections
 
-    assert "look for a copy on broker 2 and plan again; approve if there is none." in " ".join(told(plan))
+    assert "ask the same of broker 2 and plan again; approve only if both are lost." in " ".join(told(plan))
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
@@ -229,7 +229,7 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
     assert question == "Can the failed log directory of broker 1 be repaired with what is on it?"
     assert lives == "Broker 1 lives; a log directory of it has failed, with orders-0. Which is not known."
     assert yes.startswith(
-        "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can elect"
+        "Yes: repair it (mount, permissions, room; delete no file of Kafka's), restart broker 1, wait. Kafka can elect"
     )
     assert "first copy the partitions' directories" in doubtful
     assert no == "No, it is lost for good: approve this plan."
@@ -251,7 +251,7 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "Nobody knows yet: approve nothing: look from its machine or pod.",
         "Yes: repair that, WITHOUT a restart, and wait. It runs, and answers: Kafka can elect it by itself, and no "
         "replica that was read holds a record that it lacks.",
-        "No: stop broker 1 for good, copy its directories of these partitions, then read the plan that "
+        "No: stop broker 1, KEEP its volume, copy its directories of these partitions, then read the plan that "
         "follows. That is worse: what it alone holds is then in that copy only.",
     ]
 
@@ -267,8 +267,8 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
     (no,) = [each for each in told(plan) if each.startswith("No: ")]
 
     assert no.startswith(
-        "No: stop broker 1 for good, copy its directories of these partitions and those of broker 2 and broker 4, "
-        "which may hold more than the new leader as well, then "
+        "No: stop broker 1, KEEP its volume, copy its directories of these partitions and those of broker 2 and "
+        "broker 4, which may hold more than the new leader as well, then "
     )
     assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
 
@@ -276,11 +276,11 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
-        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (a deleted Pod is made anew). Do not approve yet. "
-        "Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 records of another replica "
-        "there: once it leads, the other replicas delete what it lacks. Then see whether its own volume is only not "
-        "mounted, and start it with that. Approve the election of another broker only if that volume is lost: nobody "
-        "has read what is on that volume."
+        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (first stop what makes a deleted Pod anew). Do "
+        "not approve yet. Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 records of "
+        "another replica there: once it leads, the other replicas delete what it lacks. Then see whether its own "
+        "volume is only not mounted, and start it with that. Approve the election of another broker only if that "
+        "volume is lost: nobody has read what is on that volume."
     ]
 
 
@@ -292,7 +292,7 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
     danger, gains_nothing = told(plan)
 
     assert danger.startswith(
-        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (a deleted Pod is made anew). Do not approve"
+        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (first stop what makes a deleted Pod anew). Do "
     )
     assert gains_nothing.startswith("Waiting saves nothing")
 

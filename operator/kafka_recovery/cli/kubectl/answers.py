@@ -57,7 +57,7 @@ def _approve(session: Session, incident: Incident) -> str:
 
 _FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated"})
 """Why a person is asked to the end of a recovery, whatever the policy says."""
-_BEGINS = "With authority Automatic they begin at once; with Approve a person is asked."
+_BEGINS = "They begin at once, unless authority is Approve."
 _ONCE_OVER = "Once that holds no more, they begin without a yes."
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
 _WAIT_ALL = "Wait: nobody is elected until somebody approves, or no person is needed any more."

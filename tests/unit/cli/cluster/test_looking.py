@@ -243,11 +243,11 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "While orders-17 has no leader, first of all copy its directory on broker 2 to a place" in said
     assert "first of all copy" not in chosen
     assert (
-        "TO ELECT AS PLANNED ALL THE SAME: kafka-recovery plan --bootstrap-server kafka-1:9092 --path-to-json-file "
+        "CAN LOSE MORE THAN NEED BE: kafka-recovery plan --bootstrap-server kafka-1:9092 --path-to-json-file "
         in designated
     )
-    assert "\nTo elect as planned all the same: kafka-recovery plan " in designated
-    assert "all the same" not in chosen
+    assert "\nCan lose more than need be: kafka-recovery plan " in designated
+    assert "more than need be" not in chosen
     assert (
         "DO NOT APPROVE. Broker 3 was named as leader of orders-17: by LeastLoss broker 2 is better, and holds 12 "
         "records that broker 3 lacks. See whether a plan that does not name broker 3 elects broker 2."

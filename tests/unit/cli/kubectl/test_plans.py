@@ -110,7 +110,7 @@ def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_t
 
     shown = one_line(plugin("plan", "prod-1").stdout)
 
-    assert "UNASKED: the policy asks nobody about the election of orders-17. With authority Automatic they" in shown
+    assert "UNASKED: the policy asks nobody about the election of orders-17. They begin at once, unless" in shown
     assert "To stop that: kubectl kafka-recovery suspend prod-1" in shown
 
 

@@ -230,12 +230,12 @@ def test_one_recovery_that_is_not_understood_does_not_hide_the_others(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
     incidents.opened("prod-1", PLANNING)
-    incidents.opened("prod-2", PLANNING, dryRun=True)
+    incidents.opened("prod-2", PLANNING, suspend="soon")
 
     shown = plugin("status")
 
     assert shown.exit_code == 0
-    assert "Error: PartitionRecovery kafka/prod-2: spec.dryRun: is an unknown field" in shown.stderr
+    assert "Error: PartitionRecovery kafka/prod-2: spec.suspend: " in shown.stderr
     assert row(shown.stdout, "prod-1")
 
 

@@ -239,7 +239,7 @@ def at_hand(plan: Plan) -> AtHand:
     """What a person types to the operator."""
     return AtHand(
         f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}",
-        "With authority Automatic they begin at once; with Approve a person is asked.",
+        "They begin at once, unless authority is Approve.",
         "kubectl kafka-recovery suspend prod-1",
     )
 
