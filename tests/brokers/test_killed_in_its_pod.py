@@ -81,7 +81,7 @@ async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
 
 async def class_of(cluster: KafkaCluster, witness: PodWitness) -> LossClass | None:
     """What the election of broker 2 is proven to be."""
-    seen = await MeasuredCluster(cluster, Metrics(), "prod", LastSeen(), None, witness).gather(
+    seen = await MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), None, witness).gather(
         ALL_OFFLINE, BY_ITSELF.widest_evidence_rules
     )
     decision = decide(seen, BY_ITSELF, waited=timedelta(hours=1), designated={ORDERS: BrokerId(2)}).elections[ORDERS]
@@ -90,7 +90,7 @@ async def class_of(cluster: KafkaCluster, witness: PodWitness) -> LossClass | No
 
 async def recovered(kafka: RealKafka, cluster: KafkaCluster, witness: PodWitness, folder: Path) -> Report:
     """By itself, since it is proven: nobody approves."""
-    measured = MeasuredCluster(cluster, Metrics(), "prod", LastSeen(), None, witness)
+    measured = MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), None, witness)
     with local_journal(folder, kafka.cluster_id) as journal:
         election = AssignmentOrderElection(cluster, deadline=READ_WITHIN)
         engine = Engine(measured, election, journal, Says(None), BY_ITSELF, timing=SOON)
