@@ -96,13 +96,21 @@ CONDITIONS: dict[str, dict[str, str]] = {
 }
 
 EVENTS = (
-    ("Recover", "PartitionRecovery", "each change of `Ready`'s reason; `Warning` while it is `Stalled`"),
+    (
+        "Recover",
+        "PartitionRecovery",
+        "each change of `Ready`'s reason, and of what `InvalidReference` names; `Warning` while it is `Stalled`",
+    ),
     ("Approve", "PartitionRecovery", "`Warning`: why a plan is void, and what came and went between two looks"),
     ("Approve", "RecoveryApproval", "`Warning`: why it does not count"),
     ("HoldBack", "PartitionRecovery", "a dead broker's Pod is held back, is let go; `Warning`: could not be held"),
     ("Undo", "WatchedCluster, PartitionRecovery", "`Warning` `OrphanedJournal`: orders of a recovery that is gone"),
-    ("Watch", "WatchedCluster", "each change of the reason of one of its conditions"),
-    ("Rank", "FleetRanking", "each change of `Ready`'s reason"),
+    (
+        "Watch",
+        "WatchedCluster",
+        "each change of the reason of one of its conditions, and of what `InvalidReference` names",
+    ),
+    ("Rank", "FleetRanking", "each change of `Ready`'s reason, and of what `InvalidReference` names"),
 )
 
 WORDS = (
@@ -132,7 +140,7 @@ say it.
 """
 
 LEVELS = """\
-Every reason is a heading below, so a link can lead to it: `reference.md#promisedmissing`. It says what is the case,
+Every reason is a heading below, so a link can lead to it: `reference.md#nocandidate`. It says what is the case,
 what you do about it, and what ends it. On an **info** all is as it should be, or goes on by itself. On a **warning**
 something is held up, or was refused. On an **error** a person has to mend something.
 """

@@ -60,6 +60,8 @@ class Decisive(StrEnum):
 
     # The status of a WatchedCluster
 
+    INVALID_REFERENCE = "InvalidReference"
+    """An event tells it again where another reference leads nowhere."""
     NO_POLICY = "NoPolicy"
     """None is named: nothing is wrong with it."""
     INVALID_SPEC = "InvalidSpec"

@@ -62,6 +62,16 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "recovery/outcomes.py": 1,
     },
     Decisive.UNKNOWN_TOPIC_OR_PARTITION: {},
+    Decisive.INVALID_REFERENCE: {
+        "kube/clusters/clusters.py": 2,
+        "kube/clusters/cant_open.py": 1,
+        "kube/clusters/open_cluster.py": 1,
+        "kube/clusters/strimzi.py": 2,
+        "kube/clusters/strimzi_objects.py": 4,
+        "kube/fleet/policy_copies.py": 1,
+        "kube/recoveries/ranked_leaders.py": 7,
+        "kube/recoveries/supervision.py": 1,
+    },
     Decisive.NO_POLICY: {
         "kube/clusters/clusters.py": 2,
         "kube/recoveries/supervision.py": 1,

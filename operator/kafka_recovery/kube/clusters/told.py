@@ -10,6 +10,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.held import WAITS
 from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.work_queue import Requeue
@@ -61,7 +62,7 @@ class ToldClusters:
             before = condition_of(raw.get("status", {}).get("conditions", ()), kind)
             after = condition_of(status["conditions"], kind)
             known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
-            if after and before.get("reason") != after["reason"] and known:
+            if after and known and is_news(before, after):
                 warn = after["status"] != _WELL[kind]
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])

@@ -27,6 +27,7 @@ from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, NotServed, Object
+from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import Requeue
@@ -265,7 +266,7 @@ class Rankings:
         except (Conflict, NotFound) as lost:
             raise Requeue from lost
         before, after = _ready(raw.get("status") or {}), _ready(status)
-        if before.get("reason") != after["reason"]:
+        if is_news(before, after):
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             what = f"FleetRanking {meta['namespace']}/{meta['name']}"
             _LOG.log(

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.machinery.conditions import condition, merged
+from kafka_recovery.kube.machinery.conditions import condition, is_news, merged
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.work_queue import Requeue
@@ -117,9 +117,7 @@ def _unknown(approval: Object) -> unknown.UnknownFields:
 
 
 def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:
-    """What an event should say: Ready's reason, if it is another one than before."""
+    """What an event should say: Ready's reason, if it is news."""
     before: Mapping[str, Any] = next((c for c in old.get("conditions", ()) if c.get("type") == "Ready"), {})
     after = next(each for each in new["conditions"] if each["type"] == "Ready")
-    if before.get("reason") == after["reason"]:
-        return None
-    return Reason(after["reason"], after["message"])
+    return Reason(after["reason"], after["message"]) if is_news(before, after) else None

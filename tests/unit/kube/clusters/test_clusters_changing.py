@@ -166,6 +166,23 @@ async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_close
     assert (first, second, watched.woken) == ([PROD], [PROD] * 2, [PROD] * 3)
 
 
+async def test_an_event_tells_each_reference_that_leads_nowhere_once(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = secret_missing("ca", None, "spec.tls.caSecretRef")
+
+    async def lacks(*arguments: object) -> None:
+        raise missing
+
+    monkeypatch.setattr(module, "way_in", lacks)
+    await watched.settle(PROD, PROD)
+    first = watched.events.said.copy()
+    missing = secret_missing("user", None, "spec.sasl.passwordSecretRef")
+    await watched.settle(PROD, PROD)
+
+    assert (first, watched.events.said) == ([("Warning", "InvalidReference")], [("Warning", "InvalidReference")] * 2)
+
+
 @pytest.mark.parametrize("what", ["WatchedCluster", "Secret"])
 async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_are_restored(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, what: str

@@ -127,7 +127,7 @@ def test_in_a_file_it_is_an_error_for_there_it_may_be_a_typing_error() -> None:
 
 def test_the_status_says_what_is_ignored_and_tools_take_it_for_no_state() -> None:
     seen = stored(CLUSTERS, CLUSTER)
-    ready = {"type": "Ready", "status": "True", "reason": "Watching", "message": ""}
+    ready = {"type": "Ready", "status": "True", "reason": "AsExpected", "message": ""}
     status = {"observedGeneration": 3, "conditions": [ready]}
 
     said = told(status, UnknownFields(("spec.b",), ("spec.a",)), ASKED, seen, NOON)
