@@ -46,18 +46,17 @@ class Kubelets:
 
 
 async def watched(witness: PodWitness, cluster: KafkaCluster, looks: int = 13) -> None:
-    """For as many looks, of a clock that jumps; before each look the real controller has written a no-op."""
-    upto = MetadataOffset(-1)
+    """For as many looks, of a clock that jumps; after each look the real controller has written a no-op."""
     for _ in range(looks):
-        upto = await _moved_on(cluster, upto)
         assert await witness.look() is None
+        seen = await _read(cluster)  # no less than the look did: the next one has to see more
+        while await _read(cluster) <= seen:
+            pass
         await witness.clock.sleep(witness.pause)
 
 
-async def _moved_on(cluster: KafkaCluster, upto: MetadataOffset) -> MetadataOffset:
-    """How far the metadata log is read, once that is further."""
-    while True:
-        alive = await cluster.unfenced(READ_WITHIN, READ_WITHIN)
-        assert isinstance(alive, Alive), alive
-        if alive.as_of > upto:
-            return alive.as_of
+async def _read(cluster: KafkaCluster) -> MetadataOffset:
+    """How far the metadata log is read by now."""
+    alive = await cluster.unfenced(READ_WITHIN, READ_WITHIN)
+    assert isinstance(alive, Alive), alive
+    return alive.as_of
