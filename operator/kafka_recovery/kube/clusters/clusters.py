@@ -151,8 +151,8 @@ class Clusters:
             return None
         unknown = NONE
         try:
+            self.places.let_watch(key, raw)  # first: what fails after it is told in a status that has to be ours
             await self._meet(key[0])
-            self.places.let_watch(key, raw)
             spec = self._read(key, raw)
             unknown = spec.unknown
             raw = raw if self.places.is_ours(raw) else await self._claimed(raw)

@@ -76,6 +76,9 @@ class ShownPlans:
         begun = await self._change(named)
         if begun is None:
             raise JournalUnwritable(f"{self._name} is gone (it had uid {self.recovery.uid}): nothing of it is begun")
+        if digest not in begun:  # what a definition lacks is left out of a status
+            why = f"its status does not keep `{BEGUN}`: is its CustomResourceDefinition older than the operator?"
+            raise JournalUnwritable(f"plan {digest[:12]} of {self._name} is not begun, for {why}")
         return begun
 
     async def forget(self, digest: str) -> None:

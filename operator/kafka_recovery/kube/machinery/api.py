@@ -290,7 +290,7 @@ class Api:
         """Whether to try again; remembers outages, of which we are told by what they leave unanswered."""
         if not isinstance(error, ApiError):
             return False
-        if error.status == _NO_ANSWER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if error.status == _NO_ANSWER or (error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.may_pass):
             self._troubled_at = time.monotonic()
         aftermath = time.monotonic() - self._troubled_at < AFTERMATH.total_seconds()
         return error.may_pass or (error.status == HTTPStatus.FORBIDDEN and aftermath)
@@ -377,7 +377,8 @@ def _understood(question: _Question, response: ClientResponse, raw: bytes) -> Ob
         raise ApiError(response.status, "NotAnObject", f"the answer is no JSON object: {message}", question.path)
     reason = str(said.get("reason") or response.reason or "Refused")
     asked = response.headers.get("Retry-After", "")
-    kind = Undeclared if _UNDECLARED in str(message) else _kind(response.status, reason)
+    lacks = response.status == HTTPStatus.INTERNAL_SERVER_ERROR and _UNDECLARED in str(message)
+    kind = Undeclared if lacks else _kind(response.status, reason)
     if kind is NotFound and _is_unserved(question.path, said):
         message = f"the API server does not know {question.path}: is the CustomResourceDefinition there?"
         raise NotServed(response.status, "NotServed", message, question.path)

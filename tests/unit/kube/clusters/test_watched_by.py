@@ -10,7 +10,7 @@ import pytest
 
 from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.watched_by import ClaimTimes, Places
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS, watched_by
@@ -107,6 +107,22 @@ async def test_what_is_wrong_with_it_is_told_by_the_one_that_watches(both: Two) 
     await both.two.settle(PROD)
 
     assert len(both.api.statuses) == written
+
+
+async def test_who_may_not_list_clusters_says_nothing_of_one_that_another_watches(
+    both: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage of the API server a 403 may only mean that its rules are not loaded yet."""
+    await both.one.settle(PROD)
+    written = len(both.api.statuses)
+
+    async def forbidden(path: str, **_: object) -> list[Object]:
+        raise ApiError(403, "Forbidden", "not yet", path)
+
+    monkeypatch.setattr(both.api, "list_all", forbidden)
+    await both.two.settle(PROD)
+
+    assert (both.holder, len(both.api.statuses)) == (ONE, written)
 
 
 async def test_one_that_is_renewed_is_never_taken_over(both: Two) -> None:

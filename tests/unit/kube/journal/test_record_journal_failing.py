@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.journal.record_journal import RecordJournal
-from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, another, journal_of
@@ -51,3 +54,22 @@ async def test_the_plan_of_a_run_that_never_began_is_not_held_for_ever(
     await journal_of(api).settle()
 
     assert [each["metadata"]["finalizers"] for each in api.records().values()] == [[], []]
+
+
+async def test_nothing_is_begun_where_the_definition_lacks_the_field_that_names_what_is(
+    api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash nobody would believe its facts, and altered orders would stay as they are."""
+    kept = api.apply_status
+
+    async def older(path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        return await kept(path, seen, {name: value for name, value in status.items() if name != "begun"})
+
+    monkeypatch.setattr(api, "apply_status", older)
+    journal = journal_of(api)
+    name = await journal.record(plan)
+
+    with pytest.raises(JournalUnwritable, match="is its CustomResourceDefinition older"):
+        await journal.approved(name, "ann")
+
+    assert not await journal.has_begun(name)

@@ -79,6 +79,23 @@ class TestOlderDefinitions:
 
         assert len(server.asked) == 1, "no other try helps"
 
+    async def test_that_is_no_outage_after_which_a_right_may_come_back(self) -> None:
+        refused, denied = refusal(500, "InternalError", OLDER.format("plan.waiting")), refusal(403, "Forbidden", "no")
+        async with staged(refused, denied) as (api, server):
+            with pytest.raises(ApiError, match="field not declared"):
+                await api.apply_status(PATH, status_of("orders-1"), {"plan": {"waiting": "a while"}})
+            with pytest.raises(ApiError, match="403 Forbidden"):
+                await api.get(PATH)
+
+        assert len(server.asked) == 2
+
+    async def test_a_refusal_for_another_cause_that_quotes_these_words_leaves_nothing_out(self) -> None:
+        async with staged(refusal(422, "Invalid", OLDER.format("finished"))) as (api, server):
+            with pytest.raises(ApiError, match="422 Invalid"):
+                await api.apply_status(PATH, status_of("orders-1"), {"finished": True, "phase": "Failed"})
+
+        assert len(server.asked) == 1
+
 
 class TestAnswers:
     async def test_an_object_is_returned_as_it_is(self) -> None:
