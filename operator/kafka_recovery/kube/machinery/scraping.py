@@ -6,12 +6,14 @@ one that says nothing would keep out all others. Its WSGI application and its se
 
 from __future__ import annotations
 
+import io
 import logging
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler
 
@@ -29,6 +31,12 @@ LIFE = 10.0
 AT_ONCE = 16
 """Connections, each with a thread: two Prometheis and a few people. What comes beyond that is closed."""
 
+LONGEST = 60.0
+"""Seconds that a connection lasts, however steadily a little comes: longer than any scrape takes."""
+
+LARGEST = 16 * 1024
+"""Bytes that are read of a request. The standard library would read 6 MB from each, before it asks for a token."""
+
 TOLD_EVERY = 60.0
 """Seconds between two lines about connections that are refused."""
 
@@ -41,8 +49,34 @@ def serve(registry: CollectorRegistry, port: int, callers: Callers) -> None:
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
 
+class _Request(io.RawIOBase):
+    """What a client sends, to the end or to LARGEST."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._left = LARGEST
+
+    def readable(self) -> bool:
+        """It is there for nothing else."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As of a file that ends there."""
+        if not self._left:
+            return 0
+        count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        self._left -= count
+        return count
+
+
 class _Silent(WSGIRequestHandler):
     """A scrape is no news."""
+
+    def setup(self) -> None:
+        """Read no more than a request has."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection))
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -61,14 +95,19 @@ class _Server(ThreadingWSGIServer):
         self.set_app(_asking(application, callers))
         self._tls = callers.tls
         self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._until: dict[socket.socket, float] = {}
         self._told = -TOLD_EVERY
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread of its own, if there is room."""
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # there is no thread to be had
+            self._room.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """That thread."""
@@ -80,11 +119,33 @@ class _Server(ThreadingWSGIServer):
     def finish_request(self, request: Any, client_address: Any) -> None:
         """One request and its answer."""
         request.settimeout(LIFE)
-        if self._tls:
-            with self._tls.context_or_last().wrap_socket(request, server_side=True) as connection:
-                super().finish_request(connection, client_address)
-        else:
-            super().finish_request(request, client_address)
+        if not self._tls:
+            with self._lasting(request):
+                super().finish_request(request, client_address)
+            return
+        context = self._tls.context_or_last()
+        with (
+            context.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as connection,
+            self._lasting(connection),
+        ):
+            connection.do_handshake()
+            super().finish_request(connection, client_address)
+
+    @contextmanager
+    def _lasting(self, connection: socket.socket) -> Iterator[None]:
+        self._until[connection] = time.monotonic() + LONGEST
+        try:
+            yield
+        finally:
+            del self._until[connection]
+
+    def service_actions(self) -> None:
+        """Twice a second: end what lasts too long. Whoever reads from it or writes to it is woken by that."""
+        now = time.monotonic()
+        for connection, until in list(self._until.items()):
+            if now > until:
+                with suppress(OSError):
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is no TLS client, is not known, or went away: one line a minute."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 import pytest
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from kafka_recovery.kube.machinery import scraping
 from kafka_recovery.kube.machinery.credentials import ANYBODY, Callers, TlsFiles, TokenFile
@@ -155,6 +156,7 @@ def test_of_too_many_silent_clients_the_latest_are_closed_and_in_time_all(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scraping, "LIFE", 0.5)
+    monkeypatch.setattr(scraping, "LONGEST", 3600.0)
     port = serve(ANYBODY)
     with ExitStack() as stack:
         for _ in range(scraping.AT_ONCE):
@@ -163,6 +165,56 @@ def test_of_too_many_silent_clients_the_latest_are_closed_and_in_time_all(
         assert late.recv(1) == b"", "there is no thread for it"
 
         wait_until("there is room again", lambda: answered(port), bool)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_who_sends_a_little_again_and_again_is_closed_in_time(
+    serve: Serve, place: Place, monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """Over TLS not even its handshake ends: a record that says that it is long, and comes byte by byte."""
+    monkeypatch.setattr(scraping, "LONGEST", 0.5)
+    port = serve(Callers(tls=place.files()) if tls else ANYBODY)
+    with socket.create_connection((HOST, port), timeout=0.2) as slow:
+        slow.sendall(b"\x16\x03\x01\x3f\x00\x01\x00\x3e\xfc\x03\x03" if tls else b"GET /metrics HTTP/1.1\r\nX: ")
+
+        wait_until("it is closed", lambda: is_closed(slow), bool)
+
+
+def is_closed(slow: socket.socket) -> bool:
+    """After one more byte."""
+    try:
+        slow.sendall(b"a")
+        return slow.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_no_more_is_read_than_a_request_has_before_a_token_is_asked_for(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    port = serve(Callers(TokenFile(file)))
+
+    with socket.create_connection((HOST, port), timeout=5) as endless:
+        endless.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * scraping.LARGEST)
+
+        assert b" 401 " in endless.recv(100), "it waits for no more"
+
+
+def test_threads_that_could_not_be_had_are_no_threads_that_are_busy(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = serve(ANYBODY)
+    with monkeypatch.context() as out_of_threads:
+
+        def refused(*_: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+        out_of_threads.setattr(ThreadingWSGIServer, "process_request", refused)
+        assert not any(answered(port) for _ in range(scraping.AT_ONCE))
+
+    assert answered(port)
 
 
 def answered(port: int) -> bool:
