@@ -51,7 +51,7 @@ def of_failed(cluster: ClusterState, copies: Copies) -> Iterator[str]:
     ids = [id for id, _ in copies if id not in sound]
     if ids and failed:
         errors = ", ".join(sorted({each.error for each in failed if each.error}))
-        which = f"its log directory {failed[0].path} has" if len(failed) == 1 else f"{_paths(failed)} have"
+        which = f"its log directory {_path(failed[0])} has" if len(failed) == 1 else f"{_paths(failed)} have"
         rest = f" Online there: {', '.join(map(_room, others[:_NAMED]))}." if others else ""
         yield f"Broker {broker} lives; {which} failed ({errors}), with {named(ids)}. {_WHY.format(broker=broker)}{rest}"
         yield from _half_moved(others, ids)
@@ -149,7 +149,7 @@ def wrong(evidence: Evidence) -> Iterator[str]:
     for its in cluster.log_directories:
         for each in its.directories:
             if each.error:
-                yield f"Broker {its.broker}: its log directory {each.path} has failed ({each.error})."
+                yield f"Broker {its.broker}: its log directory {_path(each)} has failed ({each.error})."
             elif each.is_almost_full:
                 yield f"Broker {its.broker}: {_room(each)}."
     yield from unknown(cluster)
@@ -182,7 +182,7 @@ def _almost_full(cluster: ClusterState, broker: BrokerId, id: TopicPartition) ->
 
 def _half_moved(others: Sequence[LogDirectory], ids: Sequence[TopicPartition]) -> Iterator[str]:
     """A move between directories copies; until it ends, the copy in the new one is not the replica (KIP-113)."""
-    moved = {each.path: sorted(set(each.incoming or ()).intersection(ids)) for each in others}
+    moved = {_path(each): sorted(set(each.incoming or ()).intersection(ids)) for each in others}
     for path, incoming in moved.items():
         if incoming:
             yield f"{named(incoming)} was being moved to {path}: what is there by now may be a part only."
@@ -190,15 +190,24 @@ def _half_moved(others: Sequence[LogDirectory], ids: Sequence[TopicPartition]) -
 
 def _paths(directories: Sequence[LogDirectory]) -> str:
     more = f" and {len(directories) - _NAMED} more" if len(directories) > _NAMED else ""
-    return f"{', '.join(each.path for each in directories[:_NAMED])}{more}"
+    return f"{', '.join(map(_path, directories[:_NAMED]))}{more}"
+
+
+def _path(directory: LogDirectory) -> str:
+    """As its broker says it, in quotes where it has several words: it stands in sentences that people act on."""
+    path = directory.path if len(directory.path) <= _LONGEST else f"{directory.path[:_LONGEST]}…"
+    return repr(path) if " " in path else path
+
+
+_LONGEST = 120
 
 
 def _room(directory: LogDirectory) -> str:
     """A directory, and what is left of its volume."""
     total, usable = directory.total_bytes, directory.usable_bytes
     if total is None or usable is None:
-        return directory.path
-    return f"{directory.path} ({_size(usable)} of {_size(total)} left)"
+        return _path(directory)
+    return f"{_path(directory)} ({_size(usable)} of {_size(total)} left)"
 
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
