@@ -8,8 +8,10 @@ failed before it led (it writes its leader epoch).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
@@ -96,40 +98,56 @@ def failed_copies(leaderless: Sequence[PartitionEvidence]) -> Mapping[BrokerId, 
 
 def full_leaders(plan: Plan) -> Iterator[str]:
     """Planned leaders that may fail as soon as they lead, or are written to."""
-    for broker, each, there in _full(plan.evidence.cluster):
-        led = [id for id, one in plan.elections.items() if one.leader == broker and (there is None or id in there)]
-        if led:
-            full = f"and the volume of its copies is almost full: {_room(each)}"
-            yield f"Warning: broker {broker} is to lead {named(led)}, {full}. {_FULL}"
+    full = _full(plan.evidence.cluster)
+    led: defaultdict[tuple[BrokerId, str], list[TopicPartition]] = defaultdict(list)
+    for id, one in plan.elections.items() if full else ():
+        if (leader := one.leader) is not None and leader in full and (there := full[leader].of(id)):
+            led[leader, there.path].append(id)
+    for broker, its in full.items():
+        for each in its.directories:
+            if ids := led[broker, each.path]:
+                why = f"and the volume of its copies is almost full: {_room(each)}"
+                yield f"Warning: broker {broker} is to lead {named(ids)}, {why}. {_FULL}"
 
 
 def asking(decisions: tuple[Decision, ...], cluster: ClusterState) -> tuple[Decision, ...]:
     """The same, but a person is asked about an election of a leader that may fail for want of room."""
-    full = list(_full(cluster))
+    full = _full(cluster)
     if not full:
         return decisions
-    return tuple(_asking(each, full) for each in decisions)
+    return tuple([_asking(each, full) for each in decisions])
 
 
-Full = tuple[BrokerId, LogDirectory, frozenset[TopicPartition] | None]
-"""A directory that is almost full, and which copies lie there; None: all of its broker, which has no other."""
+class Full(NamedTuple):
+    """Those directories of a broker that are almost full, and which copies lie there; all of them, if it has `one`."""
+
+    directories: Sequence[LogDirectory]
+    one: bool
+    by_copy: Mapping[TopicPartition, LogDirectory]
+
+    def of(self, id: TopicPartition) -> LogDirectory | None:
+        """Where its copy lies, if that is almost full."""
+        return self.directories[0] if self.one else self.by_copy.get(id)
 
 
-def _full(cluster: ClusterState) -> Iterator[Full]:
+def _full(cluster: ClusterState) -> Mapping[BrokerId, Full]:
+    """By broker: there are thousands of decisions, and a broker may list hundreds of directories."""
+    found: dict[BrokerId, Full] = {}
     for its in cluster.log_directories:
-        for each in its.directories:
-            if each.is_almost_full:
-                yield its.broker, each, None if len(its.directories) == 1 else frozenset(each.copies or ())
+        if full := [each for each in its.directories if each.is_almost_full]:
+            by_copy = {id: each for each in full for id in each.copies or ()}
+            found[its.broker] = Full(full, len(its.directories) == 1, by_copy)
+    return found
 
 
-def _asking(decision: Decision, full: Sequence[Full]) -> Decision:
-    if decision.verdict is not Verdict.ELECT or decision.needs_approval:
+def _asking(decision: Decision, full: Mapping[BrokerId, Full]) -> Decision:
+    leader = decision.leader
+    if leader is None or leader not in full or decision.verdict is not Verdict.ELECT or decision.needs_approval:
         return decision
-    for broker, each, there in full:
-        if broker == decision.leader and (there is None or decision.id in there):
-            why = f"the volume of broker {broker}'s copy is almost full, {_room(each)}: a person has to approve it"
-            return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, why))
-    return decision
+    if not (there := full[leader].of(decision.id)):
+        return decision
+    why = f"the volume of broker {leader}'s copy is almost full, {_room(there)}: a person has to approve it"
+    return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, why))
 
 
 def marks(cluster: ClusterState, broker: BrokerId) -> tuple[str, ...]:
@@ -176,8 +194,8 @@ def _of(cluster: ClusterState, broker: BrokerId) -> BrokerDirectories | None:
 
 def _almost_full(cluster: ClusterState, broker: BrokerId, id: TopicPartition) -> LogDirectory | None:
     """Where this copy lies, if that is almost full."""
-    full = (each for at, each, there in _full(cluster) if at == broker and (there is None or id in there))
-    return next(full, None)
+    its = _full(cluster).get(broker)
+    return its.of(id) if its else None
 
 
 def _half_moved(others: Sequence[LogDirectory], ids: Sequence[TopicPartition]) -> Iterator[str]:
