@@ -93,11 +93,14 @@ def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_t
     """Definitions come one by one: on a busy machine those that are left are named in between, each time others."""
     operator = start()
     operator.says(", ".join(f"{plural}.{GROUP}" for plural in KINDS), within=60)
+    assert operator.is_alive()
+    assert not operator.is_ready(), "a rollout without definitions must not end"
 
     control_plane.apply_definitions(DEFINITIONS)
     kubectl.apply(incidents.policy())
 
     is_looked_at(kubectl)
+    wait_until("all it works on can be listed", operator.is_ready, bool)
     named = re.findall("waiting for CustomResourceDefinitions.*", operator.log.read_text())
     assert len(named) == len(set(named))
     assert operator.stop() == 0
@@ -133,6 +136,7 @@ def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_look
 
     operator.says(f"lacks the right to list {', '.join(KINDS)} ({GROUP}) in namespace {other}")
     is_looked_at(kubectl)
+    assert not operator.is_ready(), "what it was told to watch it can't see"
     role = (
         (MANIFESTS / "rbac" / "operator.yaml")
         .read_text()
@@ -143,6 +147,7 @@ def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_look
     stranger("create", "rolebinding", "operator-of-others", "--role=kafka-recovery-operator", subject)
 
     is_looked_at(stranger)
+    wait_until("it sees both namespaces", operator.is_ready, bool)
     assert operator.log.read_text().count("lacks the right") == 1
     assert operator.stop() == 0
     has_no_traceback(operator.log)
@@ -213,6 +218,7 @@ def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> N
     standby.says("holds it")
 
     assert standby.is_alive()
+    assert standby.is_ready(), "a rollout would never end"
 
 
 def test_one_that_leads_answers_its_probes_unless_it_stands_still(start: Start, defined: None) -> None:

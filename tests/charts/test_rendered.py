@@ -13,6 +13,7 @@ from typer.main import get_command
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, ROOT
 from kafka_recovery.kube.__main__ import app
 from kafka_recovery.kube.fleet_main import app as fleet_app
+from kafka_recovery.kube.process.liveness import READY
 from kafka_recovery.kube.webhook.endpoint import Endpoint
 from testbed.helm.helm import Helm, HelmFailed, Object
 
@@ -411,9 +412,10 @@ def test_ports_that_are_asked_are_ports_that_answer(charts: Helm) -> None:
 
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert f"--metrics-port={ports['metrics']}" in container["args"]
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        asked = container[probe]["httpGet"]
-        assert f"--liveness=http://:{ports[asked['port']]}{asked['path']}" in container["args"]
+    asked = container["livenessProbe"]["httpGet"]
+    assert f"--liveness=http://:{ports[asked['port']]}{asked['path']}" in container["args"]
+    assert container["startupProbe"]["httpGet"] == asked
+    assert container["readinessProbe"]["httpGet"] == {"port": asked["port"], "path": READY}
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "all"])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self
@@ -102,6 +103,14 @@ class OperatorProcess:
         except OSError:
             return False
         return True
+
+    def is_ready(self) -> bool:
+        """Whether a rollout goes on: what the kubelet asks at the same port."""
+        try:
+            with urlopen(self._liveness.removesuffix("/healthz") + "/readyz", timeout=KUBELET_WAITS) as answer:
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """As a lost node or the kernel does it."""

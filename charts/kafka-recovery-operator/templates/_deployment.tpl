@@ -96,8 +96,9 @@ spec:
         livenessProbe:
           httpGet: {path: /healthz, port: health}
           {{- toYaml .root.Values.livenessProbe | nindent 10 }}
+        # Ready once it can list what it watches; who stands by is, to take over.
         readinessProbe:
-          httpGet: {path: /healthz, port: health}
+          httpGet: {path: /readyz, port: health}
           {{- toYaml .root.Values.readinessProbe | nindent 10 }}
         terminationMessagePolicy: FallbackToLogsOnError
         securityContext:

@@ -21,8 +21,10 @@ from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.readiness import Readiness, collections
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.starting import FAILED
+from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class FleetOperator:
         self._metrics = metrics
         self._fence = fence
         self._beat: float | None = None
+        self._readiness = Readiness()
         self.clean = True
         """Whether nothing of ours is still at work when `run` returns, so that the Lease may be given back."""
 
@@ -71,6 +74,10 @@ class FleetOperator:
         beat = self._beat
         return None if beat is None else time.monotonic() - beat
 
+    def unready(self) -> str:
+        """Why it can't see what it watches yet; empty: it can. Any thread may ask."""
+        return self._readiness.unready
+
     async def _act(self, info: kopf.ConnectionInfo) -> None:
         told = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,11 +89,13 @@ class FleetOperator:
             fleet = LookOut(api, events, self._metrics, self._settings.namespaces, self._settings.results)
             self.clean = False
             work = {asyncio.create_task(each) for each in (fleet.run(), self._heartbeat(fleet), told.wait())}
+            watched = collections((RANKINGS, POLICIES), self._settings.namespaces)
+            readiness = asyncio.create_task(self._readiness.reached(api, watched))
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             left = await fleet.stop(GRACE)
-            for task in work:
+            for task in (*work, readiness):
                 task.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
+            await asyncio.gather(*work, readiness, return_exceptions=True)
             await events.flush(timedelta(seconds=1))
             self.clean = not left
         for task in done:

@@ -24,6 +24,7 @@ from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import say_less_of_watches
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.readiness import Readiness, collections
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Reach
@@ -35,6 +36,7 @@ from kafka_recovery.kube.resources.kinds import (
     CLUSTERS,
     GROUP,
     POLICIES,
+    RECORDS,
     RECOVERIES,
     UNFINISHED,
     VERSION,
@@ -80,6 +82,10 @@ class Settings:
     claims: ClaimTimes = field(default_factory=ClaimTimes)
 
 
+_KINDS = (CLUSTERS, POLICIES, RECOVERIES, APPROVALS, RECORDS)
+"""Without which of them nothing is watched, or nothing may begin."""
+
+
 class Operator:
     """Everything of one process, wired. `fence`: does not return once the Lease may be another's."""
 
@@ -93,6 +99,7 @@ class Operator:
         self._session: aiohttp.ClientSession | None = None
         self._snapshots: Snapshots | None = None
         self._webhook: WebhookServer | None = None
+        self._readiness = Readiness()
         self.clean = True
         """Whether nothing of ours is still at work when `run` returns, so that the Lease may be given back."""
         self.registry = kopf.OperatorRegistry()
@@ -212,13 +219,15 @@ class Operator:
             ("recoveries", self._recovery_queue.run()),
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
+            ("readiness", self._readiness.reached(api, collections(_KINDS, self._settings.namespaces))),
             ("house", self._house.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
             *(self._listening(api, self._webhook) if self._webhook else []),
         ):
             task = asyncio.create_task(work, name=name)
-            task.add_done_callback(_fatal)
+            if name != "readiness":  # which ends when all is well
+                task.add_done_callback(_fatal)
             self._tasks.append(task)
 
     def _listening(self, api: Api, webhook: WebhookServer) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
@@ -265,6 +274,10 @@ class Operator:
         """Seconds since the event loop went round; None: it has not begun, or ends. Any thread may ask."""
         beat = self._beat
         return None if beat is None else time.monotonic() - beat
+
+    def unready(self) -> str:
+        """Why it can't see what it watches yet; empty: it can. Any thread may ask."""
+        return self._readiness.unready
 
     # What kopf sees
 

@@ -189,6 +189,11 @@ class Api:
                 continue
         return await self._pages(path, first, deadline)
 
+    async def first(self, path: str) -> list[Object]:
+        """One object of a collection, if there is any: whether it can be listed at all."""
+        page = await self._call("GET", path, params={"limit": "1"})
+        return list(page.get("items") or ())
+
     async def create(self, path: str, body: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
         """Create an object with a name in the collection `path`; a field that the server does not know is an error."""
         params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}

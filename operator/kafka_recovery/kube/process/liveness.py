@@ -1,7 +1,8 @@
-"""Whether the process lives, told to the kubelet by a thread of its own, from its start to its end.
+"""Whether the process lives and is ready, told to the kubelet by a thread of its own, from its start to its end.
 
 Who waits for the Lease lives; who has it does as long as its event loop goes round. kopf would tell the latter only,
-and on one family of addresses.
+and on one family of addresses. Who waits for the Lease is ready to take it, else a rollout would never end; who has it
+is once all that it watches could be listed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ _LET_GO = 0.02
 """Seconds until the port is free again; the standard library takes half a second."""
 
 
+READY = "/readyz"
+"""Where readiness is asked about; everywhere else it is life."""
+
+
 class Liveness:
-    """`loop_age`: seconds since the event loop went round; None: there is none yet."""
+    """`loop_age`: seconds since the event loop went round; None: there is none yet. `unready`: why it is not ready."""
 
     def __init__(self) -> None:
         self.loop_age: Callable[[], float | None] = lambda: None
+        self.unready: Callable[[], str] = lambda: ""
 
     @contextmanager
     def told(self, url: str) -> Iterator[None]:
@@ -49,7 +55,9 @@ class Liveness:
                 server.server_close()
                 thread.join()
 
-    def _answer(self) -> tuple[HTTPStatus, bytes]:
+    def _answer(self, path: str) -> tuple[HTTPStatus, bytes]:
+        if path.partition("?")[0] == READY and (why := self.unready()):
+            return HTTPStatus.SERVICE_UNAVAILABLE, json.dumps({"unready": why}).encode()
         age = self.loop_age()
         if age is None:
             return HTTPStatus.OK, b"{}"
@@ -61,10 +69,10 @@ class Liveness:
         answer = self._answer
 
         class Probed(BaseHTTPRequestHandler):
-            """Whoever asks, for whatever, is told."""
+            """Whoever asks is told."""
 
             def do_GET(self) -> None:
-                status, said = answer()
+                status, said = answer(self.path)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(said)))

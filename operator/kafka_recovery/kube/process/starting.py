@@ -75,7 +75,9 @@ MetricsClientCa = Annotated[
 LivenessUrl = Annotated[
     str,
     typer.Option(
-        metavar="URL", help="Answer liveness probes here; http://:8080/healthz: on all addresses. [default: don't]"
+        metavar="URL",
+        help="Answer liveness probes here; http://:8080/healthz: on all addresses. At /readyz it says if it is ready. "
+        "[default: don't]",
     ),
 ]
 Format = Annotated[LogFormat, typer.Option(help="json: one object a line; plain: text for people.")]
@@ -112,6 +114,10 @@ class Acting(Protocol):
 
     def loop_age(self) -> float | None:
         """Seconds since its event loop went round; None: it has not begun, or ends. Any thread may ask."""
+        ...
+
+    def unready(self) -> str:
+        """Why it can't do its work yet, in a few words; empty: it can. Any thread may ask."""
         ...
 
 
@@ -199,7 +205,7 @@ def act(begun: Callable[[Fence], Acting], places: Places, liveness: str, lease_d
         else:
             _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
         acting = begun(leader.fence if leader else unfenced)
-        probed.loop_age = acting.loop_age
+        probed.loop_age, probed.unready = acting.loop_age, acting.unready
         status = acting.run()
     if leader and acting.clean:  # else it runs out by itself: what is still at work may act
         leader.release()

@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from kafka_recovery.kube.process.liveness import STUCK, Liveness
+from kafka_recovery.kube.process.liveness import READY, STUCK, Liveness
 from testbed.ports import Ports
 
 
@@ -56,6 +56,24 @@ def test_it_lives_as_long_as_its_event_loop(port: int, age: float, said: tuple[i
     with probed.told(url):
         probed.loop_age = lambda: age
         assert told(url) == said
+
+
+def test_who_waits_for_the_lease_is_ready_to_take_it_and_who_has_it_once_it_sees_what_it_watches(port: int) -> None:
+    probed, url = Liveness(), f"http://127.0.0.1:{port}"
+    with probed.told(f"{url}/healthz"):
+        assert told(f"{url}{READY}")[0] == HTTPStatus.OK
+
+        probed.loop_age, probed.unready = lambda: 0.25, lambda: "watchedclusters: no right"
+        assert told(f"{url}{READY}") == (
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            b'{"unready": "watchedclusters: no right"}',
+        )
+        assert told(f"{url}/healthz")[0] == HTTPStatus.OK, "it lives: a restart would not help"
+
+        probed.unready = lambda: ""
+        assert told(f"{url}{READY}?verbose")[0] == HTTPStatus.OK
+        probed.loop_age = lambda: STUCK
+        assert told(f"{url}{READY}")[0] == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 @pytest.mark.parametrize("url", ["0.0.0.0:80", "nonsense", "https://:80/", "http://localhost/healthz"])
