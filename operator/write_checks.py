@@ -161,8 +161,8 @@ def _higher_is_better(key: Key) -> str:
     fact = FACTS[key.fact]
     if fact.read_from is None:
         return raw(fact.path) if key.descending else f"-{raw(fact.path)}"
-    seen = "seen" if key.descending else "-seen"
-    return f"(-math.inf if (seen := {raw(fact.path)}) is None else {seen})"
+    seen = key.fact if key.descending else f"-{key.fact}"
+    return f"(-math.inf if ({key.fact} := {raw(fact.path)}) is None else {seen})"
 
 
 def _guards(link: Link[...]) -> tuple[Guard[...], ...]:

@@ -54,6 +54,11 @@ def equal(one: Column, other: Column, common: Column) -> Column:
     return F.when(shared, written).otherwise(F.lit(False))
 
 
+def interchangeable(one: Column, other: Column, common: Column) -> Column:
+    """Whether these are equal logs that begin at one offset on their disks, which of a tiered topic they need not."""
+    return one["local_start"].eqNullSafe(other["local_start"]) & equal(one, other, common)
+
+
 def _written(log: Column) -> Column:
     """The entries that hold records which are still there."""
     epochs = log["epochs"]

@@ -49,6 +49,7 @@ OFFSETS = frozenset(
     {
         "replicas.list.element.log.start",
         "replicas.list.element.log.end",
+        "replicas.list.element.log.local_start",
         "replicas.list.element.log.epochs.list.element.start",
         "witnessed_ends.list.element.end",
     }

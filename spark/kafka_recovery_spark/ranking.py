@@ -21,7 +21,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery_spark.columns import Seen, every, first_objection, literal, sort_keys
-from kafka_recovery_spark.copies import common_point, equal, first_lacking, held, let, records_lacking
+from kafka_recovery_spark.copies import common_point, first_lacking, held, interchangeable, let, records_lacking
 
 NO_WAIT = timedelta(0)
 
@@ -131,6 +131,7 @@ def _examined(judged: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
             log["start"].alias("start"),
             log["end"].alias("end"),
             log["epochs"].alias("epochs"),
+            log["local_start"].alias("local_start"),
             first_objection((*BROKER_GUARDS, *REPLICA_GUARDS), about).alias("code"),
         )
 
@@ -151,7 +152,7 @@ def _compared(with_best: DataFrame) -> DataFrame:
     best = F.col("best")
 
     def compared(replica: Column, common: Column) -> Column:
-        is_equal = (replica["broker"] == best["broker"]) | equal(best, replica, common)
+        is_equal = (replica["broker"] == best["broker"]) | interchangeable(best, replica, common)
         return F.struct(
             replica["keys"],
             replica["broker"],

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from brokers.test_upstream import TIERED
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules
 from testbed import replicas
 from testbed.cluster import RealKafka
 from testbed.tiers import tier, tiered
@@ -48,10 +55,22 @@ def test_survivors_tell_of_nothing_in_the_tier_beyond_their_own_logs(tmp_path: P
         assert {broker: told(kafka, broker) for broker in (2, 3)} == {b: end - SEGMENT - 1 for b, end in ends.items()}
         assert {broker: begins(kafka, broker) for broker in (2, 3)} == {b: end - SEGMENT for b, end in ends.items()}
 
+        assert asyncio.run(gathered(kafka)) == {2: WITHOUT_3 - SEGMENT, 3: TOGETHER - SEGMENT}
+
         kafka.kill(3)
         kafka.start(3)
         wait_until("broker 3 has its log", lambda: begins(kafka, 3), lambda start: start == TOGETHER - SEGMENT)
         assert told(kafka, 3) == -1
+
+
+async def gathered(kafka: RealKafka) -> dict[int, int | None]:
+    """Where logs begin on their brokers' disks, as a look tells it."""
+    addresses = [Address.parse(kafka.address(broker)) for broker in (2, 3)]
+    async with KafkaCluster(addresses, PLAINTEXT) as cluster:
+        evidence = await cluster.gather(Scope((TopicPartition("orders", 0),)), EvidenceRules())
+    (seen,) = evidence.partitions
+    assert seen.tiered
+    return {replica.broker: replica.log.local_start for replica in seen.replicas if replica.log}
 
 
 def filled(kafka: RealKafka, folder: Path, start: int, end: int) -> None:

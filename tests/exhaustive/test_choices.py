@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations, product
 
@@ -14,6 +15,7 @@ from exhaustive.judging import Count, hold_for_each
 from exhaustive.naive_logs import contradict, lacking, same_records
 from kafka_recovery.decision.logs import common_point, contains, equal
 from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
+from kafka_recovery.domain.ids import Offset
 from kafka_recovery.domain.policy import RequiredAnswers
 
 NOBODY_WAITED = timedelta(0)
@@ -31,6 +33,19 @@ def partitions(arranged: Iterable[Logs]) -> Iterator[PartitionEvidence]:
 def test_any_two_logs_of_up_to_three_offsets(counted: Count) -> None:
     for policy in policies():
         arranged = list(one_arrangement(every_log(3), 2))
+        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
+        counted(len(arranged))
+
+
+def test_any_two_logs_of_up_to_two_offsets_wherever_they_begin_on_their_disks(counted: Count) -> None:
+    """Of a tiered topic; also where a broker does not tell it."""
+    logs = [
+        replace(log, local_start=start)
+        for log in every_log(2)
+        for start in (None, *map(Offset, range(log.start, log.end + 1)))
+    ]
+    for policy in policies():
+        arranged = list(one_arrangement(logs, 2))
         assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
         counted(len(arranged))
 

@@ -91,6 +91,7 @@ def _log(lots: Lots) -> ReplicaLog:
         answered_under=EPOCH if lots.mostly() else lots.one_of((None, LeaderEpoch(6))),
         observed_at=NOON - timedelta(seconds=61 * lots.hardly()),
         took=timedelta(milliseconds=3),
+        local_start=Offset(lots.below(end + 1)) if lots.hardly() else None,
     )
 
 

@@ -128,6 +128,7 @@ def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy
             assert decision.reason is not None
             assert decision.reason.code in (
                 "DesignatedLeaderRejected",
+                "OrderCannotBeSet",
                 "PartitionLimitReached",
             )
 

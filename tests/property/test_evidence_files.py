@@ -52,6 +52,7 @@ logs = st.builds(
     answered_under=st.none() | epochs,
     observed_at=instants,
     took=spans,
+    local_start=st.none() | offsets,
 )
 histories = st.builds(
     PartitionHistory,

@@ -156,6 +156,7 @@ def _like(chance: Random, log: ReplicaLog, ill: float) -> ReplicaLog:
         epochs=None if chance.random() < ill / 2 else log.epochs,
         answered_under=chance.choice((None, LeaderEpoch(6))) if chance.random() < ill / 2 else EPOCH,
         observed_at=NOON - timedelta(seconds=chance.choice((60, 61))) if chance.random() < ill / 3 else NOON,
+        local_start=Offset(chance.randint(log.start, log.end)) if chance.random() < 0.2 else None,
     )
 
 

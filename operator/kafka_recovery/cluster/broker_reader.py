@@ -20,7 +20,7 @@ from kafka_recovery.cluster.errors import InvalidAnswer
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
 ANY_EPOCH = LeaderEpoch(-1)
 

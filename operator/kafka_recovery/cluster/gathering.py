@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
@@ -16,6 +17,7 @@ from kafka_recovery.cluster.broker_reader import BrokerReader
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerTimeout, ClusterError, TooLate
+from kafka_recovery.cluster.local_starts import Asked, Copies, local_starts, with_local_starts
 from kafka_recovery.cluster.log_directories import log_directories
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
@@ -40,7 +42,7 @@ from kafka_recovery.domain.evidence import (
     ReplicaLog,
 )
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
@@ -128,6 +130,7 @@ class Gathering:
             self._configs(view, {id.topic for id in ids}),
             advances(self.members, view, watermark, deadline),
         )
+        replicas = await self._with_local_starts(view, measured, replicas, configs)
         if isinstance(watermark, int) and _was_behind(view, watermark) and advancing.get(view.at.id):
             caught_up = await self._partitions(view)
             view = replace(view, as_of=MetadataOffset(watermark - 1))
@@ -201,6 +204,24 @@ class Gathering:
             reader = BrokerReader(self.brokers, broker, entry.address, until)
             self.directories[broker] = await log_directories(reader, [state.id for state in states])
         return found
+
+    async def _with_local_starts(
+        self, view: View, measured: Sequence[PartitionState], copies: Copies, configs: Mapping[str, TopicConfigs]
+    ) -> Copies:
+        """A last look asks nobody: what it learned anew would make the plan void, and nothing but a tie hangs on it."""
+        tiered = [state for state in measured if configs.get(state.id.topic, TopicConfigs()).tiered]
+        if not tiered:
+            return copies
+        ask = None if self._is_last else partial(self._local_starts, view)
+        return await with_local_starts(tiered, copies, self.known, ask)
+
+    async def _local_starts(self, view: View, broker: BrokerId, asked: Asked) -> Mapping[TopicPartition, Offset]:
+        """Asked when it is known which topics are tiered, for a second at most: nothing but a tie hangs on it."""
+        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        if entry is None or broker in self.impostors:
+            return {}
+        within = min(self.rules.deadline, BRIEF)
+        return await local_starts(BrokerReader.lasting(within, self.brokers, broker, entry.address), asked)
 
     async def _survey(
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]

@@ -146,8 +146,9 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
 
 def epoch_first(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
     return (
-        (-math.inf if (seen := log.last_epoch) is None else seen),
+        (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
         log.end,
+        (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )
 
@@ -155,7 +156,8 @@ def epoch_first(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]
 def longest_log(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
     return (
         log.end,
-        (-math.inf if (seen := log.last_epoch) is None else seen),
+        (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
+        (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )
 
@@ -163,9 +165,10 @@ def longest_log(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]
 def least_loss(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
     return (
         -cost.loss_class,
-        (-math.inf if (seen := cost.at_most) is None else -seen),
-        (-math.inf if (seen := log.last_epoch) is None else seen),
+        (-math.inf if (at_most := cost.at_most) is None else -at_most),
+        (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
         log.end,
+        (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )
 

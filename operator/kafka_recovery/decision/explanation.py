@@ -27,6 +27,7 @@ from kafka_recovery.domain.reason import Reason
 FACT_WORDS = {
     "last_epoch": "last epoch",
     "log_end": "log end",
+    "local_start": "local log start",
     "position": "position in the assignment",
     "loss_class": "loss class",
     "at_most": "proven bound of acknowledged records lost",

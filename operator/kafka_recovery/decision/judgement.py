@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafka_recovery.decision.checks import MERITS, clean_return, partition_objection, replica_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex
-from kafka_recovery.decision.logs import equal
+from kafka_recovery.decision.logs import interchangeable
 from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
 from kafka_recovery.decision.order import BY_COST, UNPROVEN
 from kafka_recovery.decision.refusals import no_rule
@@ -25,7 +25,7 @@ OBSERVED_ONLY = Rule("")
 
 
 class Ranking(NamedTuple):
-    """`best_first` passed every guard; `equals` are those whose logs equal that of `best`, the first of them."""
+    """`best_first` passed every guard; `equals` are interchangeable with `best`, the first of them."""
 
     best_first: tuple[BrokerId, ...]
     equals: tuple[BrokerId, ...]
@@ -113,7 +113,7 @@ def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranki
     passed.sort(reverse=True)  # no two are worth the same: the position differs
     _, best, log = passed[0]
     equals = 1
-    while equals < len(passed) and equal(log, passed[equals][2]):
+    while equals < len(passed) and interchangeable(log, passed[equals][2]):
         equals += 1
     best_first = tuple([replica.broker for _, replica, _ in passed])
     return _ranking((best_first, best_first[:equals], rejections, best))

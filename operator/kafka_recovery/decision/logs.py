@@ -100,6 +100,14 @@ def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
     return one.epochs == other.epochs or not contradict(one, other)
 
 
+def interchangeable(one: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether it makes no difference which of them leads: equal logs that begin at one offset on their disks.
+
+    Where a topic is tiered one may hold locally what the other can only read from the remote tier (KIP-405).
+    """
+    return one.local_start == other.local_start and equal(one, other)
+
+
 def _written(log: ReplicaLog, begin: Offset, end: Offset) -> EpochVector:
     """The entries that hold records from `begin` on, before `end`."""
     epochs = log.epochs or ()

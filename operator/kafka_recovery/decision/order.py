@@ -46,6 +46,7 @@ class Key:
 FACTS: Mapping[str, Fact] = {
     "last_epoch": Fact("log.last_epoch", read_from="log.epochs"),
     "log_end": Fact("log.end"),
+    "local_start": Fact("log.local_start", read_from="log.local_start"),
     "position": Fact("position"),
     "loss_class": Fact("cost.loss_class"),
     "at_most": Fact("cost.at_most", read_from="cost.at_most"),
@@ -53,8 +54,11 @@ FACTS: Mapping[str, Fact] = {
 
 # KIP-1275: the highest epoch, then the longest log. Records of an older epoch beyond a newer one's start were never
 # acknowledged by the newer leader's ISR (KIP-101). Position decides last, as in Kafka's own unclean election.
-EPOCH_FIRST = (Key("last_epoch", descending=True), Key("log_end", descending=True), Key("position"))
-LONGEST_LOG = (Key("log_end", descending=True), Key("last_epoch", descending=True), Key("position"))
+# KIP-405: of logs that are equal by these, a leader serves more of a tiered topic's from its own disk that begins there
+# earlier, and needs the remote tier, which nobody has looked at, for less.
+TIES = (Key("local_start"), Key("position"))
+EPOCH_FIRST = (Key("last_epoch", descending=True), Key("log_end", descending=True), *TIES)
+LONGEST_LOG = (Key("log_end", descending=True), Key("last_epoch", descending=True), *TIES)
 
 # A later epoch or a longer log may lack an acknowledged record all the same; what is proven comes before them.
 LEAST_LOSS = (Key("loss_class"), Key("at_most"), *EPOCH_FIRST)

@@ -47,6 +47,8 @@ class ReplicaLog:
     `epochs` may end in an entry without records: a fresh leader has one at once. None: it could not be read.
     `answered_under` is the current leader epoch the broker accepted the question under; None: it did not, so it may
     still follow an older leader.
+    `local_start`: where it begins on the broker's own disk (KIP-405), from `start` to `end`; None: not known, or the
+    topic is not tiered.
     """
 
     start: Offset
@@ -56,6 +58,7 @@ class ReplicaLog:
     answered_under: LeaderEpoch | None
     observed_at: datetime
     took: timedelta
+    local_start: Offset | None = None
 
     @property
     def last_epoch(self) -> LeaderEpoch | None:

@@ -150,6 +150,7 @@ def _log_row(log: ReplicaLog) -> Row:
         "answered_under": log.answered_under,
         "observed_at": log.observed_at,
         "took_us": log.took // _MICROSECOND,
+        "local_start": log.local_start,
     }
 
 
@@ -168,6 +169,7 @@ def _log(entry: Row) -> ReplicaLog:
         answered_under=entry["answered_under"],
         observed_at=entry["observed_at"],
         took=entry["took_us"] * _MICROSECOND,
+        local_start=entry["local_start"],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 """Raised by whatever a reader of the version before would take wrongly, a new column included."""
 
 VERSION_KEY = b"kafka-recovery.evidence.version"
@@ -108,6 +108,7 @@ LOG = pa.struct(
         pa.field("answered_under", pa.int32()),
         _always("observed_at", TIME),
         _always("took_us", pa.int64()),
+        pa.field("local_start", pa.int64()),
     ]
 )
 REPLICA = pa.struct(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.cli.cluster.wiring import Connection, Target
@@ -57,7 +57,7 @@ class SmallCluster:
     """Ports `Cluster` and `Election`. `before_election` runs first, with the names of the partitions.
 
     `now`: when it is looked at. `dead_answers`: the dead broker answers again, and is fenced still.
-    `tiered`: whether its topics have a remote tier.
+    `tiered`: whether its topics have a remote tier. `local_starts`: where their logs begin on brokers' disks.
     """
 
     id: str = "lk3uXe8CSIqRTHM1qPHJFw"
@@ -73,6 +73,7 @@ class SmallCluster:
     gone: Reason = UNKNOWN
     vanished: Reason | None = None
     tiered: bool | None = None
+    local_starts: Mapping[int, int] = field(default_factory=dict)
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
     _gathers: int = 0
 
@@ -221,17 +222,19 @@ class SmallCluster:
             isr=partition.isr,
             elr=None,
             last_known_elr=None,
-            replicas=tuple(_replica(broker, partition, self.now) for broker in partition.assignment),
+            replicas=tuple(
+                _replica(broker, partition, self.now, self.local_starts.get(broker)) for broker in partition.assignment
+            ),
             min_isr=MinInsyncReplicas(1, "DEFAULT_CONFIG"),
             unclean_election_enabled=False,
             tiered=self.tiered,
         )
 
 
-def _replica(broker: BrokerId, partition: _Partition, now: datetime) -> Replica:
+def _replica(broker: BrokerId, partition: _Partition, now: datetime, local_start: int | None) -> Replica:
     end = partition.logs.get(broker)
     if end is None:
         return Replica(broker, None, Reason("BrokerTimeout", f"broker {broker} did not answer within 5s"))
     epochs = (EpochEntry(LeaderEpoch(5), Offset(0)),)
     log = ReplicaLog(Offset(0), Offset(end), epochs, None, LeaderEpoch(partition.epoch), now, timedelta(seconds=1))
-    return Replica(broker, log)
+    return Replica(broker, log if local_start is None else replace(log, local_start=Offset(local_start)))

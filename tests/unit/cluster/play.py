@@ -75,7 +75,7 @@ def request(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> 
 class Log:
     """One replica: `epochs` as (epoch, start), oldest first; `error` is what ListOffsets says instead.
 
-    `led_in`: the epoch in which its broker thinks that it leads.
+    `led_in`: the epoch in which its broker thinks that it leads. `local_start` None: that question is refused.
     """
 
     end: int
@@ -85,6 +85,7 @@ class Log:
     knows: int = EPOCH
     led_in: int | None = None
     error: int = 0
+    local_start: int | None = None
 
     def offset(self, replica_id: int, timestamp: int, epoch: int) -> tuple[int, int, int]:
         """Error, leader epoch and offset, as a broker finds them."""
@@ -99,6 +100,8 @@ class Log:
             return (0, self.epochs[-1][0], self.end - 1) if self.epochs else (0, -1, -1)
         if timestamp == -2:
             return 0, self.epochs[0][0] if self.epochs else -1, self.start
+        if timestamp == -4:
+            return (35, -1, -1) if self.local_start is None else (0, knows, self.local_start)
         if replica_id == -2:
             return 0, knows, self.end
         begun_at = self.epochs[-1][1]
@@ -144,7 +147,7 @@ class Play:
     not described, and the error that is told instead. `elsewhere`: brokers that are listed under another address.
     `describes_configs` False: whoever asks lacks DESCRIBE_CONFIGS on the cluster. `metadata_versions`: the highest that
     brokers support, where it is not 4.1's, or 3.9's. `disks`: log directories by broker; one that is well if left out.
-    `disks_error`: the error code that DescribeLogDirs is answered with.
+    `disks_error`: the error code that DescribeLogDirs is answered with. `tiered`: topics that have a remote tier.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -169,6 +172,7 @@ class Play:
     metadata_versions: dict[int, int] = field(default_factory=dict)
     disks: dict[int, list[Disk]] = field(default_factory=dict)
     disks_error: int = 0
+    tiered: set[str] = field(default_factory=set)
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -259,11 +263,12 @@ class Play:
         return DescribeQuorumResponse(topics=[topic(topic_name="__cluster_metadata", partitions=[partition])], nodes=[])
 
     def describe_configs(self, broker: int, heard: Heard) -> Any:
-        """Of topics nothing; of brokers itself only, as Kafka does."""
+        """Of topics whether they are tiered, if they are; of brokers itself only, as Kafka does."""
         make = DescribeConfigsResponse.DescribeConfigsResult
         results = []
         for asked in heard.message.resources:
             if asked.resource_type != _BROKER_RESOURCE:
+                results += [_remote_storage(make, asked.resource_name)] if asked.resource_name in self.tiered else []
                 continue
             error = 0 if asked.resource_name == str(broker) else 42
             message = f"Unexpected broker id, expected {broker} or empty string, but received {asked.resource_name}"
@@ -410,6 +415,13 @@ class Play:
             for topic in heard.message.topics
         ]
         return AlterPartitionReassignmentsResponse(error_code=0, responses=responses)
+
+
+def _remote_storage(make: Any, topic: str) -> Any:
+    config = make.DescribeConfigsResourceResult(
+        name="remote.storage.enable", value="true", read_only=False, is_sensitive=False, synonyms=[]
+    )
+    return make(error_code=0, error_message=None, resource_type=2, resource_name=topic, configs=[config])
 
 
 def _next(codes: list[int]) -> int:

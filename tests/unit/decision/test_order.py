@@ -8,6 +8,7 @@ from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.loss_class import LossClass
@@ -44,6 +45,36 @@ def test_an_unknown_fact_sorts_last_in_either_direction() -> None:
 
 def test_the_assignment_decides_among_equals() -> None:
     assert decided(evidence(partition({1: None, 3: log(9), 2: log(9)}))).ranking == (3, 2)
+
+
+@pytest.mark.parametrize("order", CandidateOrder)
+def test_of_equal_logs_of_a_tiered_topic_the_one_that_begins_earlier_on_its_disk_leads(order: CandidateOrder) -> None:
+    seen = partition({1: None, 2: log(9, local_start=6), 3: log(9, local_start=4)}, tiered=True)
+    decision = decided(evidence(seen), policy(candidate_order=order))
+
+    assert (decision.leader, decision.ranking, decision.equals) == (3, (3, 2), (3,))
+
+
+def test_whose_local_start_is_unknown_comes_after_those_that_told_it() -> None:
+    seen = partition({1: None, 2: log(9), 3: log(9, local_start=8)}, tiered=True)
+    assert decided(evidence(seen)).ranking == (3, 2)
+
+
+@pytest.mark.parametrize("order", CandidateOrder)
+@pytest.mark.parametrize(
+    "better", [log(12, local_start=11), log(9, (0, 0), (4, 8), local_start=8)], ids=["end", "epoch"]
+)
+def test_a_local_start_is_the_last_thing_that_counts(order: CandidateOrder, better: ReplicaLog) -> None:
+    seen = partition({1: None, 2: log(9, local_start=0), 3: better}, tiered=True)
+    assert decided(evidence(seen), policy(candidate_order=order)).leader == 3
+
+
+@pytest.mark.parametrize("start", [None, 4], ids=["not tiered", "from one offset on"])
+def test_logs_that_begin_at_one_offset_on_their_disks_are_equals_of_which_the_assignment_decides(
+    start: int | None,
+) -> None:
+    decision = decided(evidence(partition({1: None, 3: log(9, local_start=start), 2: log(9, local_start=start)})))
+    assert (decision.ranking, set(decision.equals)) == ((3, 2), {2, 3})
 
 
 def test_an_epoch_without_records_does_not_rank() -> None:

@@ -39,7 +39,13 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
     (
         (Place.MEASUREMENT,),
         (
-            *("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/metadata.py"),
+            *(
+                "cluster/replica_logs.py",
+                "cluster/local_starts.py",
+                "cluster/epoch_vectors.py",
+                "cluster/kafka_cluster.py",
+                "cluster/metadata.py",
+            ),
             *("cluster/gathering.py", "cluster/as_evidence.py", "cluster/metadata_log/reader.py", "cluster/look.py"),
         ),
     ),

@@ -173,7 +173,7 @@ def test_a_history_of_an_unknown_loss_class_is_refused() -> None:
 
 def test_another_schema_version_is_named() -> None:
     assert refusal(with_metadata(VERSION_KEY, b"1")) == (
-        "here.parquet: kafka-recovery.evidence.version: this release reads version 2 (got '1')"
+        "here.parquet: kafka-recovery.evidence.version: this release reads version 3 (got '1')"
     )
 
 

@@ -22,7 +22,7 @@ from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_release
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, asked_about_all
 from kafka_recovery.domain.counts import Stage, counted
-from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -311,10 +311,15 @@ def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
                 words.role(replica, partition),
                 _seen_as(replica, evidence.cluster),
                 log.last_epoch if log else None,
-                log.start if log else None,
+                _start(log) if log else None,
                 log.end if log else None,
                 replica.problem.code if replica.problem else "-",
             )
+
+
+def _start(log: ReplicaLog) -> str:
+    """A tiered topic's log begins on the broker's own disk later than in all, or at the same offset."""
+    return f"{log.start}" if log.local_start is None else f"{log.start} (local {log.local_start})"
 
 
 def _seen_as(replica: Replica, cluster: ClusterState) -> str:

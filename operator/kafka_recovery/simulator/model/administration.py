@@ -57,7 +57,9 @@ class Administration:
         self.state.write_topic(name, None)
         self.state.timeline.tell(self.state.actor(), What.TOPIC, deleted=name, id=topic.id)
 
-    def configure(self, name: str, *, min_isr: int | None = None, unclean: bool | None = None) -> None:
+    def configure(
+        self, name: str, *, min_isr: int | None = None, unclean: bool | None = None, tiered: bool | None = None
+    ) -> None:
         """Change a topic's configs.
 
         Setting min.insync.replicas clears ELR and last-known ELR (KIP-966). Unclean elections that become possible wait
@@ -67,6 +69,8 @@ class Administration:
         if topic is None:
             return
         changed = topic if unclean is None else topic._replace(unclean=unclean)
+        if tiered is not None:
+            changed = changed._replace(tiered=tiered)
         if min_isr is not None:
             changed = changed._replace(min_isr=min_isr, min_isr_source="topic")
         self.state.write_topic(name, changed)

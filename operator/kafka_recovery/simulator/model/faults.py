@@ -194,6 +194,14 @@ class Faults:
         """Set unclean.leader.election.enable."""
         self.controllers.administration.configure(topic, unclean=enabled)
 
+    def set_tiered(self, topic: str) -> None:
+        """Set remote.storage.enable (KIP-405)."""
+        self.controllers.administration.configure(topic, tiered=True)
+
+    def delete_locally(self, broker: int, partition: TopicPartition, before: int) -> None:
+        """One broker's local retention: what is before this offset is in the remote tier, and no longer on its disk."""
+        self._broker(broker).copies[partition].log.retain_locally_from(before)
+
     def set_min_isr(self, topic: str, min_isr: int) -> None:
         """Set min.insync.replicas."""
         self.controllers.administration.configure(topic, min_isr=min_isr)

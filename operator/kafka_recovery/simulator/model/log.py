@@ -66,6 +66,7 @@ class Log:
         "flushed",
         "forgotten",
         "high_watermark",
+        "on_disk_from",
         "start",
         "topic_id",
         "vector_limit",
@@ -76,6 +77,7 @@ class Log:
         self.batches: list[Batch] = []
         self.epochs: list[EpochEntry] = []
         self.start = 0
+        self.on_disk_from = 0
         self.end = 0
         self.flushed = 0
         self.high_watermark = 0
@@ -100,6 +102,11 @@ class Log:
     def latest_epoch(self) -> int:
         """The vector's last epoch, which may hold no record; -1 for none."""
         return self.epochs[-1].epoch if self.epochs else -1
+
+    @property
+    def local_start(self) -> int:
+        """Where it begins on the broker's own disk; what is before that is read from the remote tier (KIP-405)."""
+        return max(self.start, self.on_disk_from)
 
     @property
     def vector(self) -> EpochVector:
@@ -174,7 +181,7 @@ class Log:
         if batches and batches[-1].end > to:
             batches[-1] = batches[-1]._replace(records=to - batches[-1].first, data=None)
         self.end = to
-        self.start = min(self.start, to)
+        self.start, self.on_disk_from = min(self.start, to), min(self.on_disk_from, to)
         self.flushed = min(self.flushed, to)
         self.high_watermark = min(self.high_watermark, to)
         if self.forgotten >= 0 and not self.epochs:
@@ -184,7 +191,11 @@ class Log:
     def begin_at(self, start: int) -> None:
         """Throw everything away and begin at `start`: what a follower does whose leader no longer has the rest."""
         self.batches, self.epochs, self.forgotten = [], [], -1
-        self.start = self.end = self.flushed = self.high_watermark = start
+        self.start = self.on_disk_from = self.end = self.flushed = self.high_watermark = start
+
+    def retain_locally_from(self, start: int) -> None:
+        """Local retention of a tiered topic: nothing before `start` is on this disk; the log begins as before."""
+        self.on_disk_from = max(self.on_disk_from, min(start, self.high_watermark))
 
     def retain_from(self, start: int) -> None:
         """Retention or DeleteRecords: nothing before `start` any more; the entry that covers it moves there."""

@@ -56,6 +56,7 @@ class TopicState(NamedTuple):
     min_isr: int
     unclean: bool
     min_isr_source: str = "topic"
+    tiered: bool = False
 
 
 Stated = TypeVar("Stated")
@@ -112,7 +113,7 @@ class Record(NamedTuple):
     time: float
 
 
-MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+MIN_ISR, UNCLEAN, TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
 
 
 class News(NamedTuple):
@@ -237,8 +238,10 @@ def _set(before: TopicState | None, state: TopicState) -> tuple[str, ...]:
         named = (MIN_ISR,) if state.min_isr_source == "topic" else ()
         return (*named, UNCLEAN) if state.unclean else named
     unclean = before.unclean != state.unclean
-    minimum = before.min_isr != state.min_isr or not unclean
-    return (*((MIN_ISR,) if minimum else ()), *((UNCLEAN,) if unclean else ()))
+    tiered = before.tiered != state.tiered
+    minimum = before.min_isr != state.min_isr or not (unclean or tiered)
+    changed = {MIN_ISR: minimum, UNCLEAN: unclean, TIERED: tiered}
+    return tuple(name for name, is_new in changed.items() if is_new)
 
 
 def _offset_of(entry: tuple[int, object]) -> int:

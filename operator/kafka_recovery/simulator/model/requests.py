@@ -150,6 +150,7 @@ class TopicConfig:
 
     min_isr: MinInsyncReplicas
     unclean_election_enabled: bool
+    tiered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,7 @@ class At(Enum):
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
     SINCE = 0
     """The first record that is not older than a time."""
 

@@ -214,7 +214,7 @@ class Serving:
         known = ((name, self.broker.topic_state(name)) for name in request.topics)
         return ConfigsDescribed(
             {
-                name: TopicConfig(MinInsyncReplicas(topic.min_isr, topic.min_isr_source), topic.unclean)
+                name: TopicConfig(MinInsyncReplicas(topic.min_isr, topic.min_isr_source), topic.unclean, topic.tiered)
                 for name, topic in known
                 if topic is not None
             }
@@ -246,6 +246,8 @@ class Serving:
             return OffsetFound(Error.NOT_LEADER_OR_FOLLOWER, _NO_OFFSET, _NO_LEADER_EPOCH)
         if at is At.EARLIEST:
             return OffsetFound(Error.NONE, Offset(log.start), epoch)
+        if at is At.EARLIEST_LOCAL:
+            return OffsetFound(Error.NONE, Offset(log.local_start), epoch)
         if at is At.SINCE:
             found = next((batch for batch in log.batches if batch.stamp >= request.since), None)
             return OffsetFound(Error.NONE, Offset(found.first) if found else _NO_OFFSET, epoch)

@@ -211,7 +211,7 @@ def _of_topic(topic: TopicConfig) -> tuple[_Config, ...]:
     return (
         _Config("min.insync.replicas", str(minimum.value), _SOURCES.get(minimum.source, 0), _INT),
         _Config("unclean.leader.election.enable", str(unclean).lower(), 1 if unclean else _DEFAULT, _BOOLEAN),
-        _Config("remote.storage.enable", "false", _DEFAULT, _BOOLEAN),
+        _Config("remote.storage.enable", str(topic.tiered).lower(), 1 if topic.tiered else _DEFAULT, _BOOLEAN),
     )
 
 

@@ -23,7 +23,7 @@ from kafka_recovery.simulator.wire.records import ZERO
 _DEBUGGING = -2
 """The replica id of who debugs: any replica answers."""
 
-_AT = {-1: At.LATEST, -2: At.EARLIEST, -3: At.MAX_TIMESTAMP, -4: At.EARLIEST}
+_AT = {-1: At.LATEST, -2: At.EARLIEST, -3: At.MAX_TIMESTAMP, -4: At.EARLIEST_LOCAL}
 _LATEST_TIERED = -5
 _NOWHERE = OffsetFound(Error.NONE, Offset(-1), LeaderEpoch(-1))
 

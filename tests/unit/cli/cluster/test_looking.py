@@ -34,6 +34,16 @@ def test_inspect_shows_every_offline_replica_as_its_own_broker_measures_it(
     assert "users-0" not in shown.stdout
 
 
+def test_inspect_shows_where_logs_of_a_tiered_topic_begin_on_their_disks(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.tiered, cluster.local_starts = True, {2: 20}
+    cluster.offline("orders-17", {2: 27, 3: 27})
+
+    rows = [line for line in recovery("inspect").stdout.splitlines() if line.startswith("orders-17 ")]
+
+    assert "0 (local 20)" in rows[1]
+    assert "(local" not in rows[2]
+
+
 def test_thousands_of_replicas_stay_aligned_and_harmless(cluster: SmallCluster, recovery: Run) -> None:
     cluster.racks = {2: "[red]\x1b[31m"}
     for index in range(300):

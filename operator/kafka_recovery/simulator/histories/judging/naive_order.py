@@ -6,6 +6,8 @@ error would have to be made twice, in two ways, to stay unseen. What a history p
 
 from __future__ import annotations
 
+import math
+
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import CandidateOrder
@@ -62,6 +64,8 @@ def _beats(
     for ours, theirs in pairs:
         if ours != theirs:
             return ours > theirs
+    if one.log.local_start != other.log.local_start:
+        return _begins_locally(one.log) < _begins_locally(other.log)
     return partition.assignment.index(one.broker) < partition.assignment.index(other.broker)
 
 
@@ -70,7 +74,14 @@ def _same(one: Replica, other: Replica) -> bool:
         return True
     if one.log is None or other.log is None or one.log.epochs is None or other.log.epochs is None:
         return False
+    if one.log.local_start != other.log.local_start:
+        return False
     return (one.log.start, one.log.end, _spread(one.log)) == (other.log.start, other.log.end, _spread(other.log))
+
+
+def _begins_locally(log: ReplicaLog) -> float:
+    """Where a tiered topic's log begins on its broker's disk; not known ranks last."""
+    return math.inf if log.local_start is None else log.local_start
 
 
 def _spread(log: ReplicaLog) -> list[int]:
