@@ -87,12 +87,12 @@ class Fleet:
     def _has(self, kind: str, name: str) -> bool:
         return self.kubectl.api.has(kind, name)
 
-    def write_result(self, name: str) -> None:
+    def write_result(self, name: str, chosen: Ranked = CHOSEN) -> None:
         """What the job would write: whom it chose for a partition of cluster one, and the manifest last."""
         asked, attempt = read_ranking(self.kubectl.api.get("frank", name)), self.active(name)
         folder = Path(attempt.result.removeprefix("file://"))
         (folder / "ranking").mkdir(parents=True)
-        file, raw = "ranking/part-0.parquet", parquet([CHOSEN])
+        file, raw = "ranking/part-0.parquet", parquet([chosen])
         (folder / file).write_bytes(raw)
         outputs = (Output(file, 1, hashlib.sha256(raw).hexdigest()),)
         (folder / NAME).write_bytes(written(manifest(asked, attempt, outputs=outputs)))

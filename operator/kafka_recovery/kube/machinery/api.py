@@ -33,7 +33,7 @@ from aiohttp import ClientResponse
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
-from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, says
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, left_over, says
 from kafka_recovery.kube.machinery.fenced_body import FencedBody
 from kafka_recovery.kube.machinery.turns import Turns
 
@@ -204,10 +204,9 @@ class Api:
     ) -> Object:
         """Make `status` all that this operator says of the object at `path`; nothing is sent if it says so already.
 
-        What it said before and `status` lacks is removed; others' fields and conditions stay. `seen`: the object that
-        `status` was worked out from; its resourceVersion guards the write (a uid alone does not, on a subresource).
-        A field that the definition lacks is left out: an operator may be newer than that.
-        Returns the object as it is now. Raises Conflict, NotFound.
+        What `status` lacks is removed, whoever wrote it; others' conditions stay. `seen`: what `status` was worked out
+        from; its resourceVersion guards the write (a uid alone does not, on a subresource). A field that the definition
+        lacks is left out: an operator may be newer. Returns the object as it is now. Raises Conflict, NotFound.
         """
         try:
             return seen if says(seen, status) else await self._apply_status(path, seen, status, deadline)
@@ -227,7 +226,11 @@ class Api:
         guards = {name: meta[name] for name in ("name", "uid", "resourceVersion")}
         body = {"apiVersion": seen["apiVersion"], "kind": seen["kind"], "metadata": guards, "status": status}
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return await self._call("PATCH", f"{path}/status", body, _APPLY, params=params, deadline=deadline)
+        now = await self._call("PATCH", f"{path}/status", body, _APPLY, params=params, deadline=deadline)
+        if not (change := left_over(now, status)):
+            return now
+        guard = {"resourceVersion": now["metadata"]["resourceVersion"]}
+        return await self.patch(f"{path}/status", {"metadata": guard, "status": change}, deadline=deadline)
 
     async def apply(self, path: str, body: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
         """Create the object at `path`, or make these fields of it what they are here, whoever wrote them last."""

@@ -11,28 +11,45 @@ FIELD_MANAGER = "kafka-recovery-operator"
 
 
 def says(seen: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether an object's status holds all of `status`, and nothing else that we once wrote and would take back now."""
+    """Whether an object's status is `status`, and has no condition that we once wrote and would take back now."""
     there: Mapping[str, Any] = seen.get("status") or {}
     conditions = {each.get("type"): each for each in there.get("conditions") or ()}
     wanted = status.get("conditions") or ()
-    owned, owned_conditions = _owned(seen)
     return (
-        all(there.get(name) == value for name, value in status.items() if name != "conditions")
+        not left_over(seen, status)
+        and all(there.get(name) == value for name, value in status.items() if name != "conditions")
         and all(conditions.get(each["type"]) == each for each in wanted)
-        and owned <= status.keys()
-        and owned_conditions <= {each["type"] for each in wanted}
+        and _owned_conditions(seen) <= {each["type"] for each in wanted}
     )
 
 
-def _owned(seen: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """The fields and the types of conditions of an object's status that we applied earlier, by its managed fields."""
-    fields: set[str] = set()
+def left_over(seen: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch of the status that takes back what `status` lacks, but for conditions; empty: there is nothing.
+
+    What somebody else wrote as well, server-side apply leaves: all of a status that came back from a backup.
+    """
+    there = {name: value for name, value in (seen.get("status") or {}).items() if name != "conditions"}
+    return _left_over(there, status)
+
+
+def _left_over(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    change: dict[str, Any] = {}
+    for name, value in there.items():
+        ours = wanted.get(name)
+        if isinstance(value, Mapping) and isinstance(ours, Mapping):
+            change |= {name: within} if (within := _left_over(value, ours)) else {}
+        elif name not in wanted or (isinstance(value, list) and value != ours):
+            change[name] = ours
+    return change
+
+
+def _owned_conditions(seen: Mapping[str, Any]) -> set[str]:
+    """The types of conditions of an object's status that we applied earlier, by its managed fields."""
     types: set[str] = set()
     for entry in (seen.get("metadata") or {}).get("managedFields") or ():
         if (entry.get("manager"), entry.get("operation")) != (FIELD_MANAGER, "Apply"):
             continue
         status = (entry.get("fieldsV1") or {}).get("f:status") or {}
-        fields |= {name.removeprefix("f:") for name in status if name.startswith("f:")}
         keys = [key.removeprefix("k:") for key in status.get("f:conditions") or () if key.startswith("k:")]
         types |= {json.loads(key)["type"] for key in keys}
-    return fields, types
+    return types

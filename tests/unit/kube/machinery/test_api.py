@@ -291,6 +291,23 @@ class TestWriting:
 
         assert server.asked == []
 
+    async def test_what_a_backup_brought_back_and_is_not_said_any_more_is_taken_out_of_a_status(self) -> None:
+        """Server-side apply leaves what another manager wrote too, and hands the rest back in pieces."""
+        seen = status_of("orders-1", active={"name": "a"}, plan={"digest": "d", "waiting": "w"}, runs=["old"])
+        wanted = {"finished": True, "plan": {"digest": "e"}, "runs": ["new"]}
+        left = status_of("orders-1", **wanted | {"active": {"name": "a"}, "plan": {"digest": "e", "waiting": "w"}})
+        left["status"]["runs"], left["metadata"]["resourceVersion"] = ["new", "old"], "42"
+        async with staged(object_(left), object_(status_of("orders-1", **wanted))) as (api, server):
+            now = await api.apply_status(PATH, seen, wanted)
+
+        assert now["status"] == wanted
+        _, asked = server.asked
+        assert (asked.path, asked.content_type) == (PATH + "/status", "application/merge-patch+json")
+        assert asked.body == {
+            "metadata": {"resourceVersion": "42"},
+            "status": {"active": None, "plan": {"waiting": None}, "runs": ["new"]},
+        }
+
     @pytest.mark.parametrize(
         ("change", "content_type"),
         [
@@ -415,7 +432,6 @@ class TestSayingNothingNew:
         "operation": "Apply",
         "fieldsV1": {
             "f:status": {
-                "f:outcome": {},
                 "f:conditions": {'k:{"type":"Ready"}': {".": {}}, 'k:{"type":"Stalled"}': {".": {}}},
             }
         },
@@ -429,8 +445,8 @@ class TestSayingNothingNew:
         seen["metadata"]["managedFields"] = [self.OURS, {"manager": "kubectl", "operation": "Update"}]
         return seen
 
-    def test_others_may_say_more(self) -> None:
-        seen = self.seen(outcome="Recovered", theirs=1, conditions=[self.THEIRS, self.READY, self.STALLED])
+    def test_others_may_have_conditions_of_theirs(self) -> None:
+        seen = self.seen(outcome="Recovered", conditions=[self.THEIRS, self.READY, self.STALLED])
 
         assert says(seen, {"outcome": "Recovered", "conditions": [self.READY, self.STALLED]})
 
