@@ -40,7 +40,10 @@ Install = Callable[..., OperatorPod]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A first build takes longer than any test may, and a person should see that it goes on."""
+    """A first build takes longer than any test may, and a person should see that it goes on.
+
+    Spark and the fleet job's image take longest: they are built for who asks for them.
+    """
     ours = [item for item in session.items if Path(__file__).parent in item.path.parents]
     if not ours or session.config.getoption("collectonly"):
         return
@@ -51,11 +54,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             fetch_control_plane()
             distribution.fetch()
             fetch_helm("helm")
-            spark_operator.fetch()
-            for image in (OPERATOR, FLEET_JOB):
+            if any("spark" in getattr(item, "fixturenames", ()) for item in ours):
+                spark_operator.fetch()
+            for image in (OPERATOR, FLEET_JOB) if any(_asks_for_the_job(item) for item in ours) else (OPERATOR,):
                 images.archive(image)
         except UNAVAILABLE as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+def _asks_for_the_job(item: pytest.Item) -> bool:
+    """Whether a test runs the fleet job's image, in a Pod of Spark's or to look at it."""
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    return "spark" in getattr(item, "fixturenames", ()) or FLEET_JOB in given.values()
 
 
 @pytest.fixture(scope="session")
