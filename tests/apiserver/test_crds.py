@@ -260,7 +260,7 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
         shown = kubectl("get", short)
         assert max(map(len, shown.splitlines())) <= 80, shown
     assert "AwaitingApproval   20000   19999" in kubectl("get", "prec")
-    assert "Automatic   True    Unknown   20000     true        " in kubectl("get", "wkc")
+    assert "Automatic   True    AsExpected   20000     true        " in kubectl("get", "wkc")
     assert kubectl("get", "kafka-recovery").count("payments-") == 4
 
 

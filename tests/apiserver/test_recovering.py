@@ -57,7 +57,7 @@ def test_an_incident_opens_by_itself_and_is_recovered_without_a_person_as_its_me
 
         ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
 
-        of = f'cluster="{namespace}/prod",loss_class="Unknown",outcome="Recovered"'
+        of = f'loss_class="Unknown",name="prod",namespace="{namespace}",outcome="Recovered"'
         counted = f"kafka_recovery_recoveries_total{{{of}}} 1.0"
         told = wait_until("the end is counted, once it is told", lambda: measured(operator), lambda all: counted in all)
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)

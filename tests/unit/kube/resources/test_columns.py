@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 CRDS = sorted((Path(__file__).parents[4] / "crds").glob("*.yaml"))
-OF_THE_OBJECT = {f'.status.conditions[?(@.type=="{kind}")].' for kind in ("Ready", "Accepted")}
-"""Conditions that say whether the object does what it is for."""
+READY = '.status.conditions[?(@.type=="Ready")].'
+"""Says whether the object does what it is for. Who accepted an approval, and why not, does not fit into 80 columns."""
 
 
 def shown(definition: Path) -> list[dict[str, Any]]:
@@ -22,9 +22,8 @@ def shown(definition: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("definition", CRDS, ids=lambda file: file.stem)
 def test_behind_whether_it_works_stands_why_it_does_not(definition: Path) -> None:
     paths = [each["jsonPath"] for each in shown(definition)]
-    for condition in OF_THE_OBJECT:
-        if f"{condition}status" in paths:
-            assert paths[paths.index(f"{condition}status") + 1] == f"{condition}reason"
+    if f"{READY}status" in paths:
+        assert paths[paths.index(f"{READY}status") + 1] == f"{READY}reason"
 
 
 def test_each_kind_that_has_such_a_condition_shows_it() -> None:
@@ -33,7 +32,6 @@ def test_each_kind_that_has_such_a_condition_shows_it() -> None:
     assert showing == {
         "fleetrankings",
         "partitionrecoveries",
-        "recoveryapprovals",
         "recoverypolicies",
         "watchedclusters",
     }
