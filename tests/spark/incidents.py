@@ -125,7 +125,7 @@ def _partition(chance: Random, id: TopicPartition, ill: float) -> PartitionEvide
 
 def _replica(chance: Random, broker: BrokerId, common: ReplicaLog, ill: float) -> Replica:
     problem = chance.choice(PROBLEMS) if chance.random() < ill / 2 else None
-    log = None if chance.random() < ill else _like(chance, common, ill)
+    log = None if chance.random() < ill else _on_its_disk(broker, _like(chance, common, ill))
     return Replica(broker, log, problem, leads=chance.random() < ill / 6)
 
 
@@ -156,8 +156,14 @@ def _like(chance: Random, log: ReplicaLog, ill: float) -> ReplicaLog:
         epochs=None if chance.random() < ill / 2 else log.epochs,
         answered_under=chance.choice((None, LeaderEpoch(6))) if chance.random() < ill / 2 else EPOCH,
         observed_at=NOON - timedelta(seconds=chance.choice((60, 61))) if chance.random() < ill / 3 else NOON,
-        local_start=Offset(chance.randint(log.start, log.end)) if chance.random() < 0.2 else None,
     )
+
+
+def _on_its_disk(broker: BrokerId, log: ReplicaLog) -> ReplicaLog:
+    """The same, of a tiered topic at times; by chance of its own, so that all else is drawn as if there were none."""
+    chance = Random(f"{broker} {log}")
+    start = Offset(chance.randint(log.start, log.end)) if chance.random() < 0.2 else None
+    return replace(log, local_start=start)
 
 
 def _without_empty(log: ReplicaLog) -> EpochVector:

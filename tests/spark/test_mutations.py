@@ -152,7 +152,7 @@ def all_is_shared(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
 @pytest.mark.parametrize(
     ("home", "name", "careless"),
     [
-        (judgement, "equal", all_as_long_are_equal),
+        (judgement, "interchangeable", all_as_long_are_equal),
         (loss, "lacks", nothing_is_lacking),
         (logs, "common_point", all_is_shared),
     ],
@@ -181,7 +181,7 @@ def the_shorter_end(one: Column, other: Column) -> Column:
 
 
 @pytest.mark.parametrize(
-    ("name", "careless"), [("equal", all_is_equal), ("held", all_is_held), ("common_point", the_shorter_end)]
+    ("name", "careless"), [("interchangeable", all_is_equal), ("held", all_is_held), ("common_point", the_shorter_end)]
 )
 def test_a_careless_comparison_of_copies_by_spark_is_caught(
     name: str, careless: Any, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
