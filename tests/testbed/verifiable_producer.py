@@ -63,6 +63,11 @@ class Written:
             lambda missing: all(number <= 0 for number in missing.values()),
         )
 
+    def check(self) -> None:
+        """Raises RuntimeError unless every acknowledgement that the tool counted was heard: one less is no loss."""
+        if self.summed_up != self.count:
+            raise RuntimeError(f"VerifiableProducer counted {self.summed_up} acknowledged, and told of {self.count}")
+
     def hear(self, line: str) -> None:
         """One line of the tool's output."""
         if not line.startswith("{"):
@@ -124,8 +129,7 @@ def writing(
         process.wait()
         listening.join()
         guard.close()
-    if written.summed_up != written.count:
-        raise RuntimeError(f"VerifiableProducer counted {written.summed_up} acknowledged, and told of {written.count}")
+    written.check()
 
 
 def _listen(process: subprocess.Popen[str], written: Written) -> None:

@@ -106,6 +106,14 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
             "--webhook-client-ca: it needs --webhook-tls-cert and --webhook-tls-key",
         ),
         (
+            ["--operator-namespace=a", "--liveness=nonsense", "--metrics-client-ca=ca"],
+            "--metrics-client-ca: it needs --metrics-tls-cert and --metrics-tls-key",
+        ),
+        (
+            ["--operator-namespace=a", "--liveness=nonsense", "--metrics-token-file=/nowhere/token"],
+            "/nowhere/token can't be read: No such file or directory",
+        ),
+        (
             ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=t", "--webhook-tls-cert=c"],
             "--webhook-tls-cert and --webhook-tls-key belong together",
         ),

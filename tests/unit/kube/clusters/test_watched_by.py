@@ -165,6 +165,22 @@ async def test_the_next_process_with_the_same_lease_goes_on_at_once(both: Two) -
     await again.all.stop()
 
 
+async def test_it_is_renewed_as_well_while_the_first_look_lasts(both: Two) -> None:
+    """What was told before is not taken back meanwhile, and so no status is written."""
+    await both.one.settle(PROD)
+    await both.one.all.stop()
+    well = {"type": "Ready", "status": "True", "reason": "AsExpected", "message": "it is looked at"}
+    both.raw["status"] |= {"conditions": [well]}
+    both.raw["status"]["watchedBy"]["renewed"] = f"{NOON:%Y-%m-%dT%H:%M:%SZ}"
+    again = both.operator(ONE)
+
+    await again.settle(PROD)
+
+    assert both.raw["status"]["conditions"] == [well]
+    assert datetime.fromisoformat(both.raw["status"]["watchedBy"]["renewed"]) > NOON
+    await again.all.stop()
+
+
 async def test_who_was_taken_for_gone_and_is_not_leaves_it_as_by_a_crash(both: Two) -> None:
     await both.one.settle(PROD)
     both.one.at_work = True

@@ -112,3 +112,12 @@ async def test_a_right_that_is_missing_is_told_once_and_asked_for_until_it_is_th
         await until(lambda: slices.there)
         await until(lambda: len(caplog.records) > 1)
     assert caplog.records[-1].getMessage() == "Service alerts leads here again"
+
+
+async def test_after_a_refusal_it_is_tried_again_soon(slices: Slices, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "AGAIN", 3600.0)
+    slices.refused = FORBIDDEN
+    async with led(slices):
+        await until(lambda: slices.asked)
+        slices.refused = None
+        await until(lambda: slices.there)
