@@ -101,16 +101,30 @@ STEPS = {
 
 def fenced_to_verified(at: Site, repeats: int) -> list[Fenced]:
     """The last ISR broker is killed, again and again; a policy approves by itself and has no patience."""
-    namespace = at.plane.create_namespace("fenced")
-    at.kubectl(namespace).apply(_policy(), _cluster(at.kafka, "prod"))
+    create_topics(at)
+    with watching(at) as operator:
+        return outages(at, operator, repeats)
+
+
+def create_topics(at: Site) -> None:
+    """Once for each Kafka."""
     for victim, topic in TOPICS.items():
         at.kafka.create_topic(topic, [[victim, SURVIVOR]])
-    measured = []
-    with at.operator(namespace) as operator:
-        wait_until("the cluster is watched", lambda: _is_ready(at.kubectl(namespace), "prod"), bool)
-        for number in range(WARM_UP + repeats):
-            measured.append(_one_outage(at, operator, number))
-    return measured[WARM_UP:]
+
+
+@contextmanager
+def watching(at: Site, *others: str) -> Iterator[OperatorProcess]:
+    """An operator that watches the Kafka in a namespace of its own, and acts in the `others` too."""
+    namespace = at.plane.create_namespace("fenced")
+    at.kubectl(namespace).apply(_policy(), _cluster(at.kafka, "prod"))
+    with at.operator(namespace, *others) as operator:
+        wait_until("the cluster is watched", lambda: _is_ready(at.kubectl(namespace), "prod"), bool, 300)
+        yield operator
+
+
+def outages(at: Site, operator: OperatorProcess, repeats: int) -> list[Fenced]:
+    """So many, after some that warm it up."""
+    return [_one_outage(at, operator, number) for number in range(WARM_UP + repeats)][WARM_UP:]
 
 
 def _one_outage(at: Site, operator: OperatorProcess, number: int) -> Fenced:
@@ -187,13 +201,18 @@ def _note_statuses(at: Site, namespace: str, watching: Watch, seen: dict[str, fl
                 seen.setdefault(found["metadata"]["name"], time.monotonic())
 
 
-def crowded(at: Site, objects: int, partitions: int) -> str:
-    """A namespace with so many open recoveries, of so many partitions each, of a cluster that nobody watches."""
-    namespace = at.plane.create_namespace("crowded")
+def crowded(at: Site, objects: int, partitions: int, namespace: str = "") -> str:
+    """A namespace with so many open recoveries, of so many partitions each, of a cluster that nobody watches.
+
+    `namespace`: one that is there, which gets them as well.
+    """
+    namespace = namespace or at.plane.create_namespace("crowded")
     api = CustomObjectsApi(at.plane.client())
     scope = [{"topic": "orders", "partition": number} for number in range(partitions)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for made in [pool.submit(_make_large, at, api, namespace, f"large-{n}", scope) for n in range(objects)]:
+        for made in [
+            pool.submit(_make_large, at, api, namespace, f"of-{partitions}-{n}", scope) for n in range(objects)
+        ]:
             made.result()
     return namespace
 
@@ -230,7 +249,7 @@ def restarted(at: Site, finished: int, open_: int) -> Restarted:
     with at.operator(namespace) as operator:
         wait_until("all were looked at", lambda: _looked_at(api, namespace), lambda count: count == open_, 120)
         took = time.monotonic() - began
-        return Restarted(took, _mib(operator.pid, "VmHWM"))
+        return Restarted(took, mib(operator.pid, "VmHWM"))
 
 
 def _make(at: Site, api: CustomObjectsApi, namespace: str, name: str, *, ended: bool) -> None:
@@ -276,7 +295,7 @@ def idle(at: Site, clusters: int, seconds: float) -> Idle:
         time.sleep(5)
         before = _cpu_seconds(operator.pid)
         time.sleep(seconds)
-        return Idle(_mib(operator.pid, "VmRSS"), (_cpu_seconds(operator.pid) - before) / seconds)
+        return Idle(mib(operator.pid, "VmRSS"), (_cpu_seconds(operator.pid) - before) / seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +338,7 @@ def _api_requests(operator: OperatorProcess) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{API_REQUESTS}{{"))
 
 
-def _mib(pid: int, field: str) -> float:
+def mib(pid: int, field: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024

@@ -16,7 +16,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import client, decision, fleet, in_kubernetes, incidents, metadata_log, record, simulated, startup
+from bench import client, decision, fleet, hostile, in_kubernetes, incidents, metadata_log, record, simulated, startup
 from bench.results import Result, against, below
 from bench.tables import against_kafka, felt
 from bench.usage import machine
@@ -119,6 +119,7 @@ CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
     "client": lambda quick: client.run(),
     "fleet": fleets,
     "operator": operator,
+    "hostile": hostile.run,
 }
 
 
