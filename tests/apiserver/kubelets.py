@@ -20,7 +20,7 @@ class Kubelet:
 
     def __init__(self, kubectl: Kubectl, namespace: str, broker: int = 1) -> None:
         self.kubectl, self.broker = kubectl, broker
-        self.node = f"node-{broker}-of-{namespace}"[:63].rstrip("-")
+        self.node = f"node-{broker}-of-{namespace[-50:].lstrip('-')}"  # its end tells namespaces apart
         self.pod, self.claim = f"prod-brokers-{broker}", f"data-0-prod-brokers-{broker}"
         self.boot, self.minutes = "monday", 0
 

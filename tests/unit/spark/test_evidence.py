@@ -107,7 +107,7 @@ def test_what_is_no_parquet_is_named(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda t: t.replace_schema_metadata({VERSION_KEY: b"1"}), "evidence.version: this release reads version 2"),
+        (lambda t: t.replace_schema_metadata({VERSION_KEY: b"1"}), "evidence.version: this release reads version 3"),
         (lambda t: t.replace_schema_metadata({}), "evidence.version: is missing, so this is no evidence file"),
         (
             lambda t: t.drop_columns(["isr"]),
