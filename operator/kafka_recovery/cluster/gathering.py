@@ -188,6 +188,10 @@ class Gathering:
                 at = self.members.listing.known[broker].address
                 self.impostors.setdefault(broker, AnotherBroker.same_epoch(at, broker, brokers, epoch).reason)
 
+    def _entry(self, view: View, broker: BrokerId) -> BrokerEntry | None:
+        """Where it is, or was when it was listed last; None: nobody knows."""
+        return view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+
     async def _held(
         self, view: View, broker: BrokerId, states: Sequence[PartitionState]
     ) -> Mapping[TopicPartition, Replica]:
@@ -197,7 +201,7 @@ class Gathering:
         """
         until = loop_time() + self.rules.deadline.total_seconds()
         found = await self._survey(view, broker, states)
-        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        entry = self._entry(view, broker)
         answers = any(each.log or (each.problem and each.problem.code == LOG_DIR_OFFLINE) for each in found.values())
         if entry and answers and not self._is_last and broker not in self.directories | self.impostors:
             until = min(until, loop_time() + BRIEF.total_seconds())
@@ -217,7 +221,7 @@ class Gathering:
 
     async def _local_starts(self, view: View, broker: BrokerId, asked: Asked) -> Mapping[TopicPartition, Offset]:
         """Asked when it is known which topics are tiered, for a second at most: nothing but a tie hangs on it."""
-        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        entry = self._entry(view, broker)
         if entry is None or broker in self.impostors:
             return {}
         within = min(self.rules.deadline, BRIEF)
@@ -227,7 +231,7 @@ class Gathering:
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]
     ) -> Mapping[TopicPartition, Replica]:
         rules, known = self.rules, _logs(broker, held, self.known)
-        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        entry = self._entry(view, broker)
         if entry is None:
             nowhere = Reason("NotRegistered", f"broker {broker} is not registered, and its address is not known")
             return dict.fromkeys((state.id for state in held), Replica(broker, None, nowhere))

@@ -22,12 +22,8 @@ from kafka_recovery.domain.policy import CandidateOrder
 _TOLD = 3
 """So many groups are told in full: what must never be done has to stand near them."""
 
-_AGAIN = f"set the policy's candidateOrder to {CandidateOrder.LEAST_LOSS}, and read the next plan"
-
-
-def instead_of_approving(plan: Plan) -> str:
-    """What to do first, as an instruction; empty: no more is proven of anybody."""
-    return _AGAIN if any(better_proofs(plan)) else ""
+BY_PROOF = f"set the policy's candidateOrder to {CandidateOrder.LEAST_LOSS}, and read the next plan"
+"""What to do in place of approving a plan whose order costs more."""
 
 
 class BetterProof(NamedTuple):
@@ -116,5 +112,5 @@ def _told(alike: Sequence[BetterProof]) -> str:
         others = f", though others hold {records(lacks)} that it lacks"
     return (
         f"If broker {broker} led {ids}, {lost}{others if lacks else ''}; {order} chooses broker {leader}. "
-        f"{_AGAIN[0].upper()}{_AGAIN[1:]}."
+        f"{BY_PROOF[0].upper()}{BY_PROOF[1:]}."
     )

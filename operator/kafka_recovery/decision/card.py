@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
-from kafka_recovery.decision.attesting import attested_lost, told
-from kafka_recovery.decision.better_proofs import better_proofs, is_named_badly
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
+from kafka_recovery.decision.attesting import told
+from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.glances import BrokerGlance, glances
 from kafka_recovery.decision.holding import may_return
 from kafka_recovery.decision.loss import BEST_FIRST
@@ -78,7 +78,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
     offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
     choice = None if over else _choice(plan, at_hand)
-    facts = () if choice else tuple(_bad_leaders(plan, over=True))
+    facts = () if choice else tuple(bad_leaders(plan, over=True))
     plan = asked_about_all(plan) if at_hand.asked else plan
     found = costs(plan)
     elected = _elected(plan, found, over=over)
@@ -130,12 +130,15 @@ def last_resort(plan: Plan) -> str:
     """When to carry out a plan all the same that opens with why nobody may approve it; empty: it does not."""
     if not why_stopped(plan):
         return ""
-    elections, cluster = _elections(plan), plan.evidence.cluster
-    if any(better_proofs(plan)) or any(is_named_badly(*election, cluster) for election in elections):
-        return "Can lose more than need be"
-    if any(_is_empty_leader(*election) for election in elections):
-        return "Only if no other copy is left"
-    return "If all else fails"
+    return _LAST_RESORTS[against(plan)]
+
+
+_LAST_RESORTS = {
+    Against.NAMED: "Can lose more than need be",
+    Against.BETTER_PROOF: "Can lose more than need be",
+    Against.EMPTY: "Only if no other copy is left",
+    None: "If all else fails",
+}
 
 
 def in_place_of_electing(plan: Plan) -> Iterator[str]:
@@ -145,14 +148,14 @@ def in_place_of_electing(plan: Plan) -> Iterator[str]:
 
 def _waited_for(plan: Plan) -> Choice:
     found = elect_or_wait(plan)
-    return replace(found, stop=(*found.stop, *_bad_leaders(plan)))
+    return replace(found, stop=(*found.stop, *bad_leaders(plan)))
 
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
     unasked = tuple(_unasked(plan, at_hand))
     plan = asked_about_all(plan) if at_hand.asked else plan
-    elections, found = _elections(plan), _waited_for(plan)
+    elections, found = elections_of(plan), _waited_for(plan)
     return replace(
         found,
         unasked=unasked,
@@ -180,14 +183,14 @@ def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:
 
     True whenever it is read.
     """
-    yield from _bad_leaders(plan, over=True)
+    yield from bad_leaders(plan, over=True)
     yield from _elected(plan, found)
     yield from told(plan.evidence)
 
 
 def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> Iterator[str]:
     """Whom it elects, what Kafka calls that, what is proven, and what may be lost."""
-    elections = _elections(plan)
+    elections = elections_of(plan)
     yield from _elects(elections, over=over)
     yield from _left_alone(plan)
     if not over:
@@ -205,17 +208,9 @@ def _held_back(plan: Plan) -> Iterator[str]:
         yield f"While leaders are elected, the operator keeps {told} away, if down: {its} deleted (holdBack: pods)."
 
 
-Elections = Sequence[tuple[Decision, PartitionEvidence]]
-
-
 def at_the_prompt(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND) -> tuple[str, ...]:
     """What is told once more to a person who is about to say yes: the card may have scrolled away."""
     return *told(plan.evidence), *_choice(plan, at_hand).sentences(), in_a_line(plan, costs(plan))
-
-
-def _elections(plan: Plan) -> Elections:
-    seen = {partition.id: partition for partition in plan.evidence.partitions}
-    return [(decision, seen[id]) for id, decision in plan.elections.items()]
 
 
 def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
@@ -265,41 +260,6 @@ def _if_asked(elected: Sequence[Decision]) -> str:
     return f": on {asked:,} if it is approved; the policy asks NOBODY about the other {len(unasked):,}"
 
 
-def _bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
-    """Leaders beside which a better one may be had. `over`: what is, without what to do about it."""
-    elections = _elections(plan)
-    yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster), over=over)
-    cluster = plan.evidence.cluster
-    by_hand = [decision for decision, partition in elections if is_named_badly(decision, partition, cluster)]
-    for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
-        named_by_hand = [decision for decision in by_hand if decision.leader == leader]
-        yield f"{'' if over else _stopped(named_by_hand)}{_named_by_hand(leader, named_by_hand)}"
-    for ids, more in () if over else better_proofs(plan):
-        yield f"{_stopped([plan.elections[id] for id in ids])}{more}"
-
-
-def _stopped(decisions: Sequence[Decision]) -> str:
-    """What comes before the reason why these elections are not to be held yet."""
-    return "DO NOT APPROVE. " if all(each.needs_approval for each in decisions) else "STOP THIS PLAN. "
-
-
-def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
-    """What a person gives up who named a leader that the candidate order would not have chosen."""
-    better = named_brokers(sorted({decision.ranking[0] for decision in decisions}), "or")
-    lacking = [
-        lack.records
-        for each in decisions
-        for lack in (each.loss.lacks if each.loss else ())
-        if lack.broker == each.ranking[0]
-    ]
-    lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
-    return (
-        f"Broker {leader} was named as leader of {named([each.id for each in decisions])}: by "
-        f"{decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
-        f"broker {leader} elects {better}."
-    )
-
-
 def _is_unclean(election: tuple[Decision, PartitionEvidence]) -> bool:
     decision, partition = election
     return decision.leader not in partition.clean_members
@@ -346,32 +306,6 @@ def _reasons_below(plan: Plan) -> Iterator[str]:
         codes = list(dict.fromkeys(reason.code for reason in reasons if reason))
         more = " and others" if len(codes) > _NAMED else ""
         yield f"Why not: {', '.join(codes[:_NAMED])}{more}; each is explained below."
-
-
-def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: bool) -> Iterator[str]:
-    """Whoever reads `log end 0` at night may not see what it means."""
-    empty: dict[BrokerId, list[tuple[Decision, PartitionEvidence]]] = {}
-    for decision, partition in elections:
-        if decision.leader is not None and _is_empty_leader(decision, partition):
-            empty.setdefault(decision.leader, []).append((decision, partition))
-    for leader, found in sorted(empty.items()):
-        held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}"
-        deleted = "Once it leads, every other replica deletes ALL it holds there."
-        others = sorted(frozenset().union(*(_may_hold_records(each) for _, each in found)) - lost)
-        if over or not others:
-            yield f"{held}. {deleted}"
-            continue
-        first = f"See first if {named_brokers(others, 'or')} can lead with its own disk; plan again."
-        yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
-
-
-def _is_empty_leader(decision: Decision, partition: PartitionEvidence) -> bool:
-    leader = partition.replica(decision.leader)
-    return leader is not None and is_empty(leader.log)
-
-
-def _may_hold_records(partition: PartitionEvidence) -> frozenset[BrokerId]:
-    return frozenset(replica.broker for replica in partition.replicas if not is_empty(replica.log))
 
 
 def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:

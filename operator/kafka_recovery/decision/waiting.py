@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
-from kafka_recovery.decision.better_proofs import instead_of_approving, is_named_badly
-from kafka_recovery.decision.costs import is_empty, partitions, records
+from kafka_recovery.decision.bad_leaders import Against, against, elections_of
+from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
+from kafka_recovery.decision.costs import partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import (
@@ -117,17 +118,14 @@ def elect_or_wait(plan: Plan) -> Choice:
 
 def _otherwise(plan: Plan) -> str:
     """What is left where nothing can be waited for; empty: nobody is asked about anything."""
-    elections, seen = plan.elections, {partition.id: partition for partition in plan.evidence.partitions}
-    cluster = plan.evidence.cluster
-    badly = [each.leader for id, each in elections.items() if is_named_badly(each, seen[id], cluster)]
-    if named_by_hand := sorted({leader for leader in badly if leader is not None}):
-        return f"plan again without naming {named_brokers(named_by_hand, 'or')}, and read that plan"
-    if not any(each.needs_approval for each in elections.values()):
+    found, cluster = against(plan), plan.evidence.cluster
+    if found is Against.NAMED:
+        badly = {each.leader for each, seen in elections_of(plan) if is_named_badly(each, seen, cluster)}
+        others = named_brokers(sorted(leader for leader in badly if leader is not None), "or")
+        return f"plan again without naming {others}, and read that plan"
+    if not any(each.needs_approval for each in plan.elections.values()):
         return ""
-    leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
-    if any(leader is not None and is_empty(leader.log) for leader in leaders):
-        return _IF_NO_COPY
-    return instead_of_approving(plan) or _APPROVE
+    return {Against.EMPTY: _IF_NO_COPY, Against.BETTER_PROOF: BY_PROOF, None: _APPROVE}[found]
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:

@@ -21,10 +21,10 @@ from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.machinery.readiness import Readiness, collections
+from kafka_recovery.kube.machinery.readiness import Readiness
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.starting import FAILED
-from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS
+from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, collections
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,14 +88,13 @@ class FleetOperator:
             events = Events(api, "kafka-recovery-operator-fleet")
             fleet = LookOut(api, events, self._metrics, self._settings.namespaces, self._settings.results)
             self.clean = False
-            work = {asyncio.create_task(each) for each in (fleet.run(), self._heartbeat(fleet), told.wait())}
-            watched = collections((RANKINGS, POLICIES), self._settings.namespaces)
-            readiness = asyncio.create_task(self._readiness.reached(api, watched))
+            ready = self._readiness.keep(api, collections((RANKINGS, POLICIES), self._settings.namespaces))
+            work = {asyncio.create_task(each) for each in (fleet.run(), self._heartbeat(fleet), ready, told.wait())}
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             left = await fleet.stop(GRACE)
-            for task in (*work, readiness):
+            for task in work:
                 task.cancel()
-            await asyncio.gather(*work, readiness, return_exceptions=True)
+            await asyncio.gather(*work, return_exceptions=True)
             await events.flush(timedelta(seconds=1))
             self.clean = not left
         for task in done:

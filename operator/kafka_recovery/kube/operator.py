@@ -24,7 +24,7 @@ from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import say_less_of_watches
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.machinery.readiness import Readiness, collections
+from kafka_recovery.kube.machinery.readiness import Readiness
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Reach
@@ -41,6 +41,7 @@ from kafka_recovery.kube.resources.kinds import (
     UNFINISHED,
     VERSION,
     Kind,
+    collections,
 )
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.last_seen import LastSeen
@@ -219,15 +220,14 @@ class Operator:
             ("recoveries", self._recovery_queue.run()),
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
-            ("readiness", self._readiness.reached(api, collections(_KINDS, self._settings.namespaces))),
+            ("readiness", self._readiness.keep(api, collections(_KINDS, self._settings.namespaces))),
             ("house", self._house.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
             *(self._listening(api, self._webhook) if self._webhook else []),
         ):
             task = asyncio.create_task(work, name=name)
-            if name != "readiness":  # which ends when all is well
-                task.add_done_callback(_fatal)
+            task.add_done_callback(_fatal)
             self._tasks.append(task)
 
     def _listening(self, api: Api, webhook: WebhookServer) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:

@@ -31,7 +31,7 @@ from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import is_any_absent, report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
-from kafka_recovery.decision.card import why_stopped
+from kafka_recovery.decision.card import last_resort, why_stopped
 from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
@@ -255,25 +255,32 @@ def _carried_out(room: Room, report: Report) -> Iterator[Plan]:
 class Unapproved:
     """A plan that waits for a person: its digest, the file it lies in, and the command that approves it.
 
-    `stop`: why nobody may approve it yet, and what to do first.
+    `stop`: why nobody may approve it yet, and what to do first. `last_resort`: when to approve it all the same.
     """
 
     digest: str
     file: Path | None
     command: str
     stop: tuple[str, ...] = ()
+    last_resort: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, digest: str, file: Path | None, command: str) -> Unapproved:
+        """With what speaks against it."""
+        return cls(digest, file, command, why_stopped(plan), last_resort(plan))
 
 
 def _kept(site: Site, room: Room, digest: str) -> Unapproved:
     """A plan of the journal. What nobody was asked about may be elected by now, and stops nobody any more."""
-    stop: tuple[str, ...] = ()
+    file, command = room.journal.plan_file(digest), site.command(f"execute --plan {digest} --yes")
     with suppress(InvalidDocument, OSError):
         plan = room.journal.plan(digest)
         unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
         decisions = tuple(each for each in plan.decisions if each.id not in unasked)
         seen = tuple(each for each in plan.evidence.partitions if each.id not in unasked)
-        stop = why_stopped(replace(plan, decisions=decisions, evidence=replace(plan.evidence, partitions=seen)))
-    return Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --plan {digest} --yes"), stop)
+        asked = replace(plan, decisions=decisions, evidence=replace(plan.evidence, partitions=seen))
+        return Unapproved.of(asked, digest, file, command)
+    return Unapproved(digest, file, command)
 
 
 def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> dict[str, object]:
@@ -300,7 +307,7 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved], named
         complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
         for sentence in plan.stop:
             say(sentence)
-        say(f"{'If all else fails' if plan.stop else 'To approve exactly this plan'}: {plan.command}")
+        say(f"{plan.last_resort or 'To approve exactly this plan'}: {plan.command}")
     return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
 
 
@@ -319,7 +326,7 @@ async def _execute_plan(site: Site, plan: Plan, file: Path, word: Word, policy_f
     found = digest(plan)
     _same_policy(plan, policy_file)
     command = site.command(f"execute {shlex.quote(str(file))} --plan {found} --yes")
-    asked = Unapproved(found, file, command, why_stopped(plan))
+    asked = Unapproved.of(plan, found, file, command)
     if word.plan not in (None, found):
         _tell_unapproved(site, asked)
         raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; --plan names {word.plan}, another plan")
@@ -338,7 +345,7 @@ def _refuse_unapproved(site: Site, plan: Plan, word: Word, what: str, asked: Una
     """Raise Refusal where a yes is needed and not given. It is asked for before any broker is."""
     if needs_approval(plan) and not word.yes:
         _tell_unapproved(site, asked)
-        first = f"{' '.join(asked.stop)} If all else fails" if asked.stop else "Once you have read it"
+        first = f"{' '.join(asked.stop)} {asked.last_resort}" if asked.stop else "Once you have read it"
         raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. {first}: {asked.command}")
 
 
@@ -359,7 +366,7 @@ async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None
         plan = room.journal.plan(named)
         _same_policy(plan, policy_file)
         command = site.command(f"execute --plan {named} --yes")
-        asked = Unapproved(named, room.journal.plan_file(named), command, why_stopped(plan))
+        asked = Unapproved.of(plan, named, room.journal.plan_file(named), command)
         _refuse_unapproved(site, plan, word, f"plan {named}", asked)
         return await carry_out(
             site, room, plan.policy, lambda _: word_for(named, word.yes), lambda engine: engine.execute(plan)

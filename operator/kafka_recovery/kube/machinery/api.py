@@ -162,8 +162,8 @@ class Api:
         self._turns = Turns(at_once)
         self._asked = asked
         self._troubled_at = -math.inf
-        self._lacking: set[str] = set()
-        """What of which object's definition is missing, as it was told: once."""
+        self._lacking: set[tuple[str, frozenset[str]]] = set()
+        """Of which kind which fields are not declared, as it was told: once."""
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         """The object as it is now, never a cached one."""
@@ -214,8 +214,9 @@ class Api:
             known = {name: value for name, value in status.items() if name not in older.fields}
             if len(known) == len(status):
                 raise
-            level = logging.DEBUG if older.message in self._lacking else logging.WARNING
-            self._lacking.add(older.message)
+            lacks = str(seen["kind"]), older.fields
+            level = logging.DEBUG if lacks in self._lacking else logging.WARNING
+            self._lacking.add(lacks)
             _LOG.log(level, "not written, for the definition is older than this release: %s", older.message)
             return await self.apply_status(path, seen, known, deadline=deadline)
 

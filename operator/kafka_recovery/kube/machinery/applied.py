@@ -16,8 +16,7 @@ def says(seen: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     conditions = {each.get("type"): each for each in there.get("conditions") or ()}
     wanted = status.get("conditions") or ()
     return (
-        not left_over(seen, status)
-        and all(there.get(name) == value for name, value in status.items() if name != "conditions")
+        _is_said(_but_conditions(there), _but_conditions(status))
         and all(conditions.get(each["type"]) == each for each in wanted)
         and _owned_conditions(seen) <= {each["type"] for each in wanted}
     )
@@ -26,10 +25,24 @@ def says(seen: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
 def left_over(seen: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
     """A merge patch of the status that takes back what `status` lacks, but for conditions; empty: there is nothing.
 
-    What somebody else wrote as well, server-side apply leaves: all of a status that came back from a backup.
+    What somebody else wrote as well, server-side apply leaves: all of a status that came back from a backup. What is
+    empty says nothing, and may be what a newer definition fills in each time.
     """
-    there = {name: value for name, value in (seen.get("status") or {}).items() if name != "conditions"}
-    return _left_over(there, status)
+    return _left_over(_but_conditions(seen.get("status") or {}), status)
+
+
+def _but_conditions(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in status.items() if name != "conditions"}
+
+
+def _is_said(there: Any, wanted: Any) -> bool:
+    """Whether what is there is what is wanted, but for what is empty."""
+    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        more = (value for name, value in there.items() if name not in wanted)
+        return all(map(is_empty, more)) and all(_is_said(there.get(name), value) for name, value in wanted.items())
+    if isinstance(there, list) and isinstance(wanted, list):
+        return len(there) == len(wanted) and all(map(_is_said, there, wanted))
+    return bool(there == wanted)
 
 
 def _left_over(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,9 +51,16 @@ def _left_over(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
         ours = wanted.get(name)
         if isinstance(value, Mapping) and isinstance(ours, Mapping):
             change |= {name: within} if (within := _left_over(value, ours)) else {}
-        elif name not in wanted or (isinstance(value, list) and value != ours):
+        elif (name not in wanted and not is_empty(value)) or (isinstance(value, list) and not _is_said(value, ours)):
             change[name] = ours
     return change
+
+
+def is_empty(value: object) -> bool:
+    """Whether it says no more than nothing. Not so a number: 0 may be a limit."""
+    if isinstance(value, dict):
+        return all(map(is_empty, value.values()))
+    return value is None or value is False or value in ("", [])
 
 
 def _owned_conditions(seen: Mapping[str, Any]) -> set[str]:

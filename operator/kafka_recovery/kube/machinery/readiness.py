@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafka_recovery.kube.machinery.api import ApiError, Object
 
@@ -32,14 +32,19 @@ class Readiness:
     def __init__(self) -> None:
         self.unready = "it has not begun to list what it watches"
 
-    async def reached(self, api: Lists, collections: Iterable[str]) -> None:
+    async def reached(self, api: Lists, paths: Iterable[str]) -> None:
         """Return once each of these collections was listed by this process; what can't be yet is told in `unready`."""
-        for path in collections:
+        for path in paths:
             while (why := await _refused(api, path)) is not None:
                 self.unready = why
                 await asyncio.sleep(AGAIN)
         self.unready = ""
         _LOG.info("ready: all that is watched can be listed")
+
+    async def keep(self, api: Lists, paths: Iterable[str]) -> None:
+        """The same, without an end: whoever runs it takes the end of any task for an error."""
+        await self.reached(api, paths)
+        await asyncio.Event().wait()
 
 
 async def _refused(api: Lists, path: str) -> str | None:
@@ -48,8 +53,3 @@ async def _refused(api: Lists, path: str) -> str | None:
     except ApiError as error:
         return f"{path} can't be listed: {error.reason}"
     return None
-
-
-def collections(kinds: Iterable[Any], namespaces: Sequence[str]) -> Iterable[str]:
-    """Paths of these kinds in each of the namespaces; none: in all of them together."""
-    return [kind.path(namespace) for kind in kinds for namespace in (namespaces or (None,))]

@@ -9,7 +9,7 @@ Every `read_…` raises InvalidDocument with a line for each problem that names 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -76,6 +76,11 @@ class Kind:
             raise ValueError(f"{self.kind} {name}: an object stands in a namespace")
         place = () if namespace is None else ("namespaces", namespace)
         return "/".join(part for part in ("/apis", API_VERSION, *place, self.plural, name, sub) if part is not None)
+
+
+def collections(kinds: Iterable[Kind], namespaces: Sequence[str]) -> Sequence[str]:
+    """Paths of these kinds in each of the namespaces; none: in all of them together."""
+    return [kind.path(namespace) for kind in kinds for namespace in (namespaces or (None,))]
 
 
 CLUSTERS = Kind("WatchedCluster", "watchedclusters")

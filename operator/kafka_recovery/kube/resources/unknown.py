@@ -17,6 +17,7 @@ from typing import Any
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.fields import Path, plain
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.applied import is_empty
 from kafka_recovery.kube.machinery.conditions import condition, merged
 
 CONDITION = "UnknownFields"
@@ -77,10 +78,3 @@ def _named(places: tuple[str, ...]) -> str:
 
 def _place(path: Path) -> str:
     return "".join("[]" if isinstance(part, int) else f".{plain(part)}" for part in path).lstrip(".")
-
-
-def is_empty(value: object) -> bool:
-    """Whether it says no more than nothing. Not so a number: 0 may be a limit."""
-    if isinstance(value, dict):
-        return all(map(is_empty, value.values()))
-    return value is None or value is False or value in ("", [])

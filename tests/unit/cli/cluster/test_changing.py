@@ -181,11 +181,13 @@ def test_a_plan_that_opens_with_not_to_approve_it_ends_with_what_to_do_first(
         named = f"--plan {json.loads(recovered.stdout)['unapproved'][0]['digest']}"
         refused = recovered if how == "recover" else recovery("execute", *named.split())
 
-    *_, first, last = refused.stderr.replace(" If all else fails", "\nIf all else fails").splitlines()
+    *_, first, last = refused.stderr.replace(" Only if no other", "\nOnly if no other").splitlines()
     assert refused.exit_code == 4
     assert "DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-17." in first
     assert first.endswith("can lead with its own disk; plan again.")
-    assert last.startswith(f"If all else fails: kafka-recovery execute {named} --yes --bootstrap-server kafka-1:9092")
+    assert last.startswith(
+        f"Only if no other copy is left: kafka-recovery execute {named} --yes --bootstrap-server kafka-1"
+    )
     assert "To approve exactly this plan" not in refused.stderr
     assert "Once you have read it" not in refused.stderr
 

@@ -454,14 +454,21 @@ class TestSayingNothingNew:
         "ours",
         [
             {"outcome": "Failed", "conditions": [READY, STALLED]},
-            {"outcome": "", "conditions": [READY, STALLED | {"status": "False"}]},
-            {"outcome": "", "conditions": [READY]},
+            {"outcome": "Recovered", "conditions": [READY, STALLED | {"status": "False"}]},
+            {"outcome": "Recovered", "conditions": [READY]},
             {"conditions": [READY, STALLED]},
         ],
         ids=["another value", "another condition", "a condition taken back", "a field taken back"],
     )
     def test_what_we_say_otherwise_is_new(self, ours: dict[str, Any]) -> None:
-        assert not says(self.seen(outcome="", conditions=[self.READY, self.STALLED]), ours)
+        assert not says(self.seen(outcome="Recovered", conditions=[self.READY, self.STALLED]), ours)
+
+    def test_what_a_newer_definition_fills_in_is_no_news_each_time(self) -> None:
+        ours = {"plan": {"digest": "d"}, "runs": [{"name": "a"}], "conditions": [self.READY, self.STALLED]}
+        filled = {"plan": {"digest": "d", "notes": []}, "runs": [{"name": "a", "kept": False}], "later": ""}
+
+        assert says(self.seen(**ours | filled), ours)
+        assert not says(self.seen(**ours | {"runs": [{"name": "a", "kept": True}]}), ours)
 
     def test_an_object_without_a_status_says_nothing(self) -> None:
         assert not says({"metadata": {}}, {"finished": False})

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_recovery.kube.machinery import readiness
 from kafka_recovery.kube.machinery.api import ApiError, NotServed, Object
-from kafka_recovery.kube.machinery.readiness import Readiness, collections
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
+from kafka_recovery.kube.machinery.readiness import Readiness
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, collections
 
 BOTH = list(collections((CLUSTERS, RECOVERIES), ("kafka",)))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from kafka_recovery.kube.resources.unknown import is_empty
+from kafka_recovery.kube.machinery.applied import is_empty
 
 CRDS = Path(__file__).parents[4] / "crds"
 KEPT = Path(__file__).with_suffix(".yaml")
