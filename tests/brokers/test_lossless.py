@@ -98,7 +98,10 @@ class Watched:
             report = await engine.recover(Scope(tuple(partitions)), named)
         led = {each.id: each.leader for each in report.outcomes if each.outcome in LED}
         print("   ", "nobody is asked:" if not by else f"{by} approves:", told(report))
-        decided = [plans.elections[id] for id, leader in led.items() if plans.elections[id].leader == leader]
+        # What was elected and is not judged might have lost what it was said to keep.
+        assert not [each for each in report.outcomes if each.outcome.is_unverified], told(report)
+        decided = [plans.elections[id] for id in led]
+        assert {each.id: each.leader for each in decided} == led
         return {each.id: Cost(each.leader, each.loss) for each in decided if each.leader and each.loss}
 
 

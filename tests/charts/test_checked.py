@@ -1,7 +1,7 @@
 """The charts in the hands of the tools that others check charts with.
 
 Only in `make test-full`: two programs to build, for what `test_installed.py` asks a real API server and
-`test_rendered.py` asks of the templates.
+`test_rendered*.py` ask of the templates.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+from charts.rendered import EVERYTHING
 from charts.schemas import PATTERN, write_schemas
-from charts.test_rendered import EVERYTHING
 from testbed.helm.distribution import fetch
 from testbed.helm.helm import Helm
 from testbed.kubernetes.control_plane import ControlPlane

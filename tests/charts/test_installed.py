@@ -17,7 +17,7 @@ from apiserver import test_record_journal as journals
 from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
-from charts.test_rendered import EVERYTHING
+from charts.rendered import EVERYTHING
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECORDS, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object

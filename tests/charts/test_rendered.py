@@ -1,130 +1,40 @@
-"""What the chart makes of values, by the real Helm and without a cluster."""
+"""What the chart makes of values, by the real Helm and without a cluster: accounts, processes and where they run."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
-from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, ROOT
+from charts.conftest import DEFINITIONS, OPERATOR, RELEASE
+from charts.rendered import (
+    EGRESS,
+    EVERYTHING,
+    FLEET,
+    FLEET_NAME,
+    HOME,
+    INGRESS_FROM,
+    MANIFESTS,
+    NAME,
+    OF_ITS_CONTAINER,
+    OF_ITS_POD,
+    arguments,
+    arguments_of,
+    bare,
+    manifest,
+    names,
+    only,
+    pod,
+    rules,
+)
 from kafka_recovery.kube.__main__ import app
 from kafka_recovery.kube.fleet_main import app as fleet_app
 from kafka_recovery.kube.process.liveness import READY
-from kafka_recovery.kube.webhook.endpoint import Endpoint
-from testbed.helm.helm import Helm, HelmFailed, Object
+from testbed.helm.helm import Helm, Object
 
 pytestmark = pytest.mark.apiserver
-
-MANIFESTS = ROOT / "manifests"
-NAME = "kafka-recovery-operator"
-HOME = "kafka-recovery"
-SPREAD = {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
-ZONE = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}]}
-OF_ITS_POD: Object = {
-    "priorityClassName": "system-cluster-critical",
-    "nodeSelector": {"kubernetes.io/arch": "amd64"},
-    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
-    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ZONE]}}},
-    "dnsPolicy": "None",
-    "dnsConfig": {"nameservers": ["10.0.0.10"], "searches": ["kafka.example.com"]},
-    "hostAliases": [{"ip": "10.0.3.7", "hostnames": ["broker-1.example.com"]}],
-    "terminationGracePeriodSeconds": 60,
-    "topologySpreadConstraints": [SPREAD | {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}}}],
-}
-OF_ITS_CONTAINER: Object = {
-    "extraEnv": [{"name": "AWS_REGION", "value": "eu-west-1"}],
-    "extraEnvFrom": [{"secretRef": {"name": "storage"}}],
-    "extraVolumeMounts": [{"name": "evidence", "mountPath": "/evidence"}],
-    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
-}
-EGRESS = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 9092, "protocol": "TCP"}]}]
-INGRESS_FROM = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
-FLEET: Object = {"enabled": True, "resultsPrefixes": ["s3://fleet/results?region=eu-west-1"]}
-FLEET_NAME = f"{NAME}-fleet"
-EVERYTHING: Object = {
-    **OF_ITS_POD,
-    **OF_ITS_CONTAINER,
-    "extraVolumes": [{"name": "evidence", "persistentVolumeClaim": {"claimName": "evidence"}}],
-    "podLabels": {"team": "kafka"},
-    "commonLabels": {"example.com/cost": "4711"},
-    "podSecurityContext": {"fsGroupChangePolicy": "OnRootMismatch"},
-    "extraArgs": ["--log-level=WARNING"],
-    "livenessProbe": {"periodSeconds": 20},
-    "podAnnotations": {"example.com/owner": "kafka"},
-    "serviceAccount": {"annotations": {"example.com/role": "evidence"}},
-    "imagePullSecrets": [{"name": "registry"}, {"name": "mirror"}],
-    "securityContext": {"seLinuxOptions": {"level": "s0:c123,c456"}},
-    "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-more"}}],
-    "networkPolicy": {"ingressFrom": INGRESS_FROM, "egress": EGRESS},
-    "replicaCount": 2,
-    "evidence": {"folder": "/evidence"},
-    "strimzi": {"enabled": True, "nodes": True},
-    "fleet": FLEET,
-    "alertmanager": {
-        "enabled": True,
-        "tokenSecret": {"name": "alerts-token"},
-        "tlsSecret": "alerts-tls",
-        "clientCaSecret": "alerts-clients",
-    },
-    "monitoring": {
-        "podMonitor": {"enabled": True, "interval": "15s", "relabelings": [{"action": "labeldrop", "regex": "pod"}]},
-        "prometheusRule": {"enabled": True, "runbookUrl": "https://docs.example/runbooks"},
-        "dashboard": {"enabled": True},
-        "labels": {"release": "prometheus"},
-    },
-}
-
-
-def only(objects: list[Object], kind: str, name: str = NAME, namespace: str | None = None) -> Object:
-    (found,) = [
-        each
-        for each in objects
-        if (each["kind"], each["metadata"]["name"]) == (kind, name)
-        and namespace in (None, each["metadata"].get("namespace"))
-    ]
-    return found
-
-
-def names(objects: list[Object], kind: str) -> list[tuple[str | None, str]]:
-    found = [each["metadata"] for each in objects if each["kind"] == kind]
-    return sorted((meta.get("namespace"), meta["name"]) for meta in found)
-
-
-def manifest(file: str) -> list[Object]:
-    return list(yaml.safe_load_all((MANIFESTS / file).read_text()))
-
-
-def bare(each: Object) -> Object:
-    """Without what only a chart writes."""
-    return each | {"metadata": {key: value for key, value in each["metadata"].items() if key != "labels"}}
-
-
-def rules(objects: list[Object], kind: str, name: str) -> list[Any]:
-    return list(only(objects, kind, name)["rules"])
-
-
-def pod(objects: list[Object]) -> Object:
-    return dict(only(objects, "Deployment")["spec"]["template"]["spec"])
-
-
-def container_of(deployment: Object) -> Object:
-    return dict(deployment["spec"]["template"]["spec"]["containers"][0])
-
-
-def labels(each: Object) -> dict[str, str]:
-    return dict(each["metadata"]["labels"])
-
-
-def arguments(objects: list[Object]) -> list[str]:
-    return arguments_of(only(objects, "Deployment"))
-
-
-def arguments_of(deployment: Object) -> list[str]:
-    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, DEFINITIONS], ids=lambda chart: chart.name)
@@ -217,109 +127,6 @@ def test_drivers_of_the_fleet_have_an_account_in_every_namespace_that_is_watched
         assert only(objects, "ServiceAccount", subject["name"], subject["namespace"])
         assert subject["namespace"] == namespace
     assert only(objects, "ClusterRole", "kafka-recovery-analyst")
-
-
-# What has fleets ranked
-
-
-def test_who_asks_no_fleet_has_nothing_of_it(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, monitoring={"serviceMonitor": {"enabled": True}})
-
-    assert not [each for each in objects if "fleet" in each["metadata"]["name"].replace("fleet-rankings.", "")]
-    assert "fleetrankings" not in str([each["rules"] for each in objects if each["kind"] == "Role"])
-
-
-def test_what_reads_object_stores_is_a_process_and_an_account_of_its_own(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, fleet=FLEET)
-    elects, ranks = (only(objects, "Deployment", name) for name in (NAME, FLEET_NAME))
-    accounts = [each["spec"]["template"]["spec"]["serviceAccountName"] for each in (elects, ranks)]
-
-    assert accounts == [NAME, FLEET_NAME]
-    assert only(objects, "ServiceAccount", FLEET_NAME)["automountServiceAccountToken"] is False
-    assert "--fleet-results=s3://fleet/results?region=eu-west-1" in arguments_of(ranks)
-    assert not [each for each in arguments_of(elects) if "fleet" in each]
-    (container,) = ranks["spec"]["template"]["spec"]["containers"]
-    assert (container["command"], container["image"]) == (
-        ["kafka-recovery-fleet-operator"],
-        container_of(elects)["image"],
-    )
-
-
-def test_the_fleet_operator_may_do_what_the_manifests_allow_and_holds_a_lease_of_its_own(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, fleet=FLEET)
-
-    where, home = (rules(objects, "Role", name) for name in (FLEET_NAME, f"{FLEET_NAME}-home"))
-    by_hand = rules(manifest("rbac/optional/fleet.yaml"), "Role", FLEET_NAME)
-    assert where + home == by_hand
-    assert {group for rule in home for group in rule["apiGroups"]} == {"coordination.k8s.io"}
-    for name in (FLEET_NAME, f"{FLEET_NAME}-home"):
-        assert [who["name"] for who in only(objects, "RoleBinding", name)["subjects"]] == [FLEET_NAME]
-    second = charts.rendered(OPERATOR, fleet=FLEET, fullnameOverride="second")
-    assert {name for rule in rules(second, "Role", "second-fleet-home") for name in rule.get("resourceNames", ())} == {
-        "second-fleet"
-    }
-    assert "--name=second-fleet" in arguments_of(only(second, "Deployment", "second-fleet"))
-
-
-def test_no_pod_of_one_is_taken_for_the_other_s(charts: Helm) -> None:
-    """Two Deployments whose selectors meet would count each other's Pods."""
-    monitored = EVERYTHING | {"monitoring": {"serviceMonitor": {"enabled": True}}}
-    objects = charts.rendered(OPERATOR, **(monitored | {"fleet": FLEET | {"replicaCount": 2}}))
-    selectors = [
-        selector
-        for name in (NAME, FLEET_NAME)
-        for selector in (
-            only(objects, "Deployment", name)["spec"]["selector"]["matchLabels"],
-            only(objects, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"],
-            only(objects, "NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"],
-            only(objects, "Service", f"{name}-metrics")["spec"]["selector"],
-        )
-    ]
-    pods = [only(objects, "Deployment", name)["spec"]["template"]["metadata"]["labels"] for name in (NAME, FLEET_NAME)]
-
-    selected = [[selector.items() <= labels.items() for selector in selectors] for labels in pods]
-    assert selected == [[True] * 4 + [False] * 4, [False] * 4 + [True] * 4]
-
-
-def test_one_monitor_sees_both(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, **EVERYTHING)
-    wanted = only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"].items()
-    for name in (NAME, FLEET_NAME):
-        assert wanted <= labels(only(objects, "Deployment", name)["spec"]["template"]).items()
-
-    services = charts.rendered(OPERATOR, **(EVERYTHING | {"monitoring": {"serviceMonitor": {"enabled": True}}}))
-    wanted = only(services, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
-    seen = [
-        each["metadata"]["name"] for each in services if each["kind"] == "Service" and wanted <= labels(each).items()
-    ]
-    assert seen == [f"{NAME}-metrics", f"{FLEET_NAME}-metrics"]
-
-
-def test_what_is_said_of_the_fleet_operator_alone_stands_in_its_pod_alone(charts: Helm) -> None:
-    own: Object = {
-        "extraEnvFrom": [{"secretRef": {"name": "bucket"}}],
-        "extraVolumes": [{"name": "results", "persistentVolumeClaim": {"claimName": "results"}}],
-        "extraVolumeMounts": [{"name": "results", "mountPath": "/results"}],
-        "serviceAccount": {"annotations": {"example.com/role": "results"}},
-        "resources": {"limits": {"memory": "3Gi"}},
-        "extraArgs": ["--log-level=DEBUG"],
-    }
-    objects = charts.rendered(OPERATOR, fleet=FLEET | own)
-    elects, ranks = (only(objects, "Deployment", name) for name in (NAME, FLEET_NAME))
-
-    said = container_of(ranks)
-    assert (said["envFrom"], said["resources"]["limits"]) == (own["extraEnvFrom"], {"memory": "3Gi"})
-    assert said["args"][-1] == "--log-level=DEBUG"
-    assert own["extraVolumes"][0] in ranks["spec"]["template"]["spec"]["volumes"]
-    assert only(objects, "ServiceAccount", FLEET_NAME)["metadata"]["annotations"] == {"example.com/role": "results"}
-    assert not {"envFrom"} & container_of(elects).keys()
-    assert "3Gi" not in str(elects)
-    assert "annotations" not in only(objects, "ServiceAccount")["metadata"]
-
-
-def test_a_name_that_is_the_drivers_is_refused(charts: Helm) -> None:
-    with pytest.raises(HelmFailed, match="choose another name"):
-        charts.rendered(OPERATOR, fleet=FLEET, fullnameOverride="kafka-recovery")
 
 
 # Where it looks
@@ -529,173 +336,6 @@ def test_definitions_stay_unless_somebody_says_otherwise(charts: Helm, keep: boo
     said = [each["metadata"].get("annotations") for each in charts.rendered(DEFINITIONS, crds={"keep": keep})]
 
     assert said == [{"helm.sh/resource-policy": "keep"} if keep else None] * 7
-
-
-# What others look at
-
-
-def read_from_secrets(deployment: Object, option: str) -> set[tuple[str, str]]:
-    """Files that options of this beginning name, and the Secrets that they are mounted from."""
-    spec = deployment["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    folders = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    secrets = {each["name"]: each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
-    return {
-        (Path(file).name, secrets[folders[str(Path(file).parent)]])
-        for name, _, file in (each.partition("=") for each in container["args"])
-        if name.startswith(option) and file.startswith("/")
-    }
-
-
-def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, **EVERYTHING)
-
-    assert read_from_secrets(only(objects, "Deployment"), "--webhook-") == {
-        ("token", "alerts-token"),
-        ("tls.crt", "alerts-tls"),
-        ("tls.key", "alerts-tls"),
-        ("ca.crt", "alerts-clients"),
-    }
-    (container,) = pod(objects)["containers"]
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert f"--webhook-port={ports['alerts']}" in container["args"]
-
-
-CLIENT: Object = {"cert": {"secret": {"name": "scraper", "key": "tls.crt"}}, "keySecret": {"name": "s", "key": "k"}}
-CLOSED: Object = {
-    "tlsSecret": "metrics-tls",
-    "clientCaSecret": "metrics-clients",
-    "tokenSecret": {"name": "metrics-token", "key": "word"},
-    "tlsConfig": CLIENT,
-}
-
-
-@pytest.mark.parametrize("name", [NAME, FLEET_NAME])
-def test_files_by_which_metrics_are_served_are_mounted(charts: Helm, name: str) -> None:
-    objects = charts.rendered(OPERATOR, **(EVERYTHING | {"monitoring": {"metrics": CLOSED}}))
-
-    assert read_from_secrets(only(objects, "Deployment", name), "--metrics-") == {
-        ("word", "metrics-token"),
-        ("tls.crt", "metrics-tls"),
-        ("tls.key", "metrics-tls"),
-        ("ca.crt", "metrics-clients"),
-    }
-
-
-@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
-def test_a_monitor_is_let_in(charts: Helm, kind: str) -> None:
-    def scraped(**metrics: Any) -> Object:
-        given = {"metrics": metrics, f"{kind[0].lower()}{kind[1:]}": {"enabled": True}}
-        spec = only(charts.rendered(OPERATOR, monitoring=given), kind)["spec"]
-        (end,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
-        return dict(end)
-
-    assert not scraped().keys() & {"scheme", "tlsConfig", "authorization"}
-    by_ca = {"ca": {"secret": {"name": "metrics-tls", "key": "ca.crt"}}, "serverName": f"{NAME}-metrics.{HOME}.svc"}
-    assert scraped(tlsSecret="metrics-tls").items() >= {"scheme": "https", "tlsConfig": by_ca}.items()
-    closed = scraped(**CLOSED)
-    assert closed["tlsConfig"] == by_ca | CLIENT
-    assert closed["authorization"] == {"credentials": {"name": "metrics-token", "key": "word"}}
-    with_name = scraped(tlsSecret="metrics-tls", tlsConfig={"serverName": "kafka.test"})
-    assert with_name["tlsConfig"] == by_ca | {"serverName": "kafka.test"}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "said"),
-    [
-        ({"clientCaSecret": "clients"}, "name monitoring.metrics.tlsSecret too"),
-        ({"clientCaSecret": "clients", "tlsSecret": "tls"}, "a monitor needs a certificate of that CA"),
-    ],
-)
-def test_metrics_that_nobody_could_scrape_are_refused(charts: Helm, metrics: Object, said: str) -> None:
-    with pytest.raises(HelmFailed, match=said):
-        charts.rendered(OPERATOR, monitoring={"metrics": metrics, "podMonitor": {"enabled": True}})
-
-
-@pytest.mark.parametrize("name", [NAME, "second"])
-def test_the_service_for_alerts_leads_where_the_holder_of_the_lease_writes_it(charts: Helm, name: str) -> None:
-    """A selector would send every second alert to who stands by; this Service's only slices are the holder's."""
-    objects = charts.rendered(OPERATOR, **(EVERYTHING | {"fullnameOverride": name}))
-
-    service = only(objects, "Service", f"{name}-alerts")
-    container = container_of(only(objects, "Deployment", name))
-    given = {
-        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"] if "valueFrom" in each
-    }
-    environment = {"POD_NAME": "operator-1", "POD_UID": "uid-1"}
-    ours = [Endpoint.of(f"{name}-alerts", HOME, environment | {"POD_IP": ip}) for ip in ("10.0.0.1", "fd00::1")]
-
-    assert "selector" not in service["spec"]
-    assert f"--webhook-service={service['metadata']['name']}" in container["args"]
-    assert given.items() >= {
-        ("POD_NAME", "metadata.name"),
-        ("POD_UID", "metadata.uid"),
-        ("POD_IP", "status.podIP"),
-    }
-    slices = [each.slice(9095) for each in ours]
-    assert [port["name"] for each in slices for port in each["ports"]] == [service["spec"]["ports"][0]["name"]] * 2
-    (right,) = [each for each in rules(objects, "Role", f"{name}-home") if "discovery.k8s.io" in each["apiGroups"]]
-    assert right["resourceNames"] == [each["metadata"]["name"] for each in slices]
-
-
-def test_who_hears_no_alerts_may_lead_no_service_anywhere(charts: Helm) -> None:
-    (by_hand,) = rules(manifest("rbac/optional/alerts.yaml"), "Role", f"{NAME}-alerts")
-
-    assert by_hand not in rules(charts.rendered(OPERATOR), "Role", f"{NAME}-home")
-    assert by_hand in rules(charts.rendered(OPERATOR, **EVERYTHING), "Role", f"{NAME}-home")
-    fleets = only(charts.rendered(OPERATOR, **EVERYTHING), "Deployment", FLEET_NAME)
-    assert "POD_IP" not in str(container_of(fleets)["env"])
-
-
-def test_rules_and_dashboard_are_those_of_the_plain_files(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, **EVERYTHING)
-
-    monitoring = ROOT / "monitoring"
-    rules = only(objects, "PrometheusRule")
-    assert rules["spec"] == yaml.safe_load((monitoring / "prometheus-rules.yaml").read_text())
-    assert rules["metadata"]["labels"]["release"] == "prometheus"
-    dashboard = only(objects, "ConfigMap", f"{NAME}-dashboard")
-    held = json.loads(dashboard["data"]["kafka-recovery.json"])
-    assert held == json.loads((monitoring / "grafana-dashboard.json").read_text())
-    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
-
-
-def test_runbooks_are_where_you_say(charts: Helm) -> None:
-    given = {"prometheusRule": {"enabled": True, "runbookUrl": "https://runbooks.test/kafka"}}
-
-    groups = only(charts.rendered(OPERATOR, monitoring=given), "PrometheusRule")["spec"]["groups"]
-
-    links = {rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"] if "alert" in rule}
-    assert links
-    assert not [link for link in links if not link.startswith("https://runbooks.test/kafka/Kafka")]
-
-
-def test_an_alert_leads_nowhere_rather_than_to_a_page_that_is_not_there(charts: Helm) -> None:
-    rules = only(charts.rendered(OPERATOR, monitoring={"prometheusRule": {"enabled": True}}), "PrometheusRule")
-
-    assert "docs.example" not in json.dumps(rules)
-    theirs = yaml.safe_load((ROOT / "monitoring" / "prometheus-rules.yaml").read_text())
-    for rule in (rule for group in theirs["groups"] for rule in group["rules"] if "alert" in rule):
-        del rule["annotations"]["runbook_url"]
-    assert rules["spec"] == theirs
-
-
-@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
-def test_a_monitor_finds_the_metrics_and_leaves_their_labels_alone(charts: Helm, kind: str) -> None:
-    """`namespace` is a WatchedCluster's: that of the Pod, which Prometheus adds, must not take its place."""
-    given = {"enabled": True, "interval": "15s", "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}]}
-    objects = charts.rendered(OPERATOR, monitoring={f"{kind[0].lower()}{kind[1:]}": given})
-
-    spec = only(objects, kind)["spec"]
-    (end,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
-    assert (end["port"], end["honorLabels"], end["interval"]) == ("metrics", True, "15s")
-    assert end["metricRelabelings"] == given["metricRelabelings"]
-    whose = (
-        only(objects, "Deployment")["spec"]["template"]
-        if kind == "PodMonitor"
-        else only(objects, "Service", f"{NAME}-metrics")
-    )
-    assert spec["selector"]["matchLabels"].items() <= whose["metadata"]["labels"].items()
 
 
 # What runs where

@@ -7,9 +7,9 @@ from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound
+from kafka_recovery.kube.machinery.api import Api, NotFound
 from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
-from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.resources.kinds import POLICIES, read_policy
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.resources.unknown import ASKED, NONE, told
@@ -39,9 +39,7 @@ class Policies:
             said = standing(how, why.code, why.message, generation)
             now = datetime.now(UTC)
             status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, now)
-            await self._api.apply_status(path, raw, told(status, unknown, ASKED, raw, now))
-        except Conflict as lost:
-            raise Requeue from lost
+            await write_status(self._api, path, raw, told(status, unknown, ASKED, raw, now))
         except NotFound:
             return None
         return None

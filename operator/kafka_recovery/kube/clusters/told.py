@@ -9,10 +9,11 @@ from typing import Any
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.held import WAITS
-from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import Api, Object
 from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 
@@ -38,10 +39,10 @@ class ToldClusters:
     async def claim(self, raw: Object, status: dict[str, Any]) -> Object:
         """Write into an object that it is watched, before it is; returns it as it is now."""
         meta = raw["metadata"]
-        try:
-            return await self._api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
-        except (Conflict, NotFound) as lost:
-            raise Requeue from lost
+        now = await write_status(self._api, CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
+        if now is None:
+            raise Requeue
+        return now
 
     async def left(self, raw: Object, why: Reason) -> None:
         """That another operator watches it: said beside the object, whose status is that one's."""
@@ -52,11 +53,7 @@ class ToldClusters:
     async def write(self, raw: Object, status: dict[str, Any]) -> None:
         """Make this the status of an object."""
         meta = raw["metadata"]
-        try:
-            await self._api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
-        except Conflict as lost:
-            raise Requeue from lost
-        except NotFound:
+        if await write_status(self._api, CLUSTERS.path(meta["namespace"], meta["name"]), raw, status) is None:
             return
         for kind in _WELL:
             before = condition_of(raw.get("status", {}).get("conditions", ()), kind)

@@ -30,6 +30,7 @@ from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound,
 from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from kafka_recovery.kube.resources.objects import Key
@@ -261,10 +262,9 @@ class Rankings:
 
     async def _tell(self, raw: Object, status: dict[str, Any]) -> Object:
         meta = raw["metadata"]
-        try:
-            written = await self._api.apply_status(RANKINGS.path(meta["namespace"], meta["name"]), raw, status)
-        except (Conflict, NotFound) as lost:
-            raise Requeue from lost
+        written = await write_status(self._api, RANKINGS.path(meta["namespace"], meta["name"]), raw, status)
+        if written is None:
+            raise Requeue
         before, after = _ready(raw.get("status") or {}), _ready(status)
         if is_news(before, after):
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])

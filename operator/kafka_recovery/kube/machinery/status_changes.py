@@ -1,4 +1,4 @@
-"""Changing one field of an object's status while others write the rest of it."""
+"""Writing the status of an object that others write too: all of it for a queue, or one field of it at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.work_queue import Requeue
 
 ATTEMPTS: Final = 50
 """How often somebody else may have written an object between our reading and writing it: a controller that writes
@@ -23,6 +24,19 @@ class Statuses(Protocol):
     async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
         """Make this the object's status; Conflict if it changed since it was seen."""
         ...
+
+
+async def write_status(api: Statuses, path: str, seen: Object, status: Mapping[str, Any]) -> Object | None:
+    """The object with this status, worked out from what was `seen`; None: it is gone.
+
+    Raises Requeue if somebody wrote it since: what it should say is worked out anew.
+    """
+    try:
+        return await api.apply_status(path, seen, status)
+    except Conflict as lost:
+        raise Requeue from lost
+    except NotFound:
+        return None
 
 
 async def change_status(

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import Api, ApiError, Object
 from kafka_recovery.kube.machinery.conditions import condition, is_news, merged
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
-from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.recoveries.hold_back import let_go_of
 from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
 from kafka_recovery.kube.resources import unknown
@@ -92,11 +92,7 @@ class Told:
 
     async def _write(self, raw: Object, status: dict[str, Any]) -> bool:
         meta = raw["metadata"]
-        try:
-            await self._api.apply_status(RECOVERIES.path(meta["namespace"], meta["name"]), raw, status)
-        except Conflict as lost:
-            raise Requeue from lost
-        except NotFound:
+        if await write_status(self._api, RECOVERIES.path(meta["namespace"], meta["name"]), raw, status) is None:
             return False
         turn = _turn(raw.get("status", {}), status)
         if turn:
