@@ -22,7 +22,6 @@ from apiserver.incidents import (
     policy,
     reason,
     recovered_with_its_orders,
-    recovery,
     seen,
     watched_cluster,
 )
@@ -66,51 +65,6 @@ def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     kubectl("create", "-f", "-", given=plan)
     operator.start()
     recovered_with_its_orders(kafka, finished(kubectl, name, within=QUARANTINED))
-
-
-def test_a_recovery_of_everything_whose_plan_was_replaced_stalls(
-    kafka: RealKafka, kubectl: Kubectl, start: Start
-) -> None:
-    accident(kafka)
-    operator = start("--no-lease")
-    kubectl.apply(policy(approval="ManualApprove"), recovery(kafka), watched_cluster(kafka))
-    awaiting(kubectl, "by-hand")
-    operator.kill()
-    backup = plan_of(kubectl)
-    tear_out(kubectl, backup)
-    kubectl("create", "-f", "-", given=replaced(backup))
-
-    operator.start()
-
-    stalled = seen(kubectl, "by-hand", lambda each: reason(each) == "JournalDamaged")
-    assert condition(stalled, "Stalled")["status"] == "True"
-    assert condition(stalled, "Reconciling")["status"] == "False"
-
-
-@pytest.mark.parametrize("how", ["deleted", "replaced"])
-def test_an_approval_of_a_plan_that_is_not_there_any_more_elects_nobody(
-    kafka: RealKafka, kubectl: Kubectl, start: Start, how: str
-) -> None:
-    accident(kafka)
-    start("--no-lease")
-    kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))
-    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
-    backup = plan_of(kubectl)
-    tear_out(kubectl, backup)
-    if how == "replaced":
-        kubectl("create", "-f", "-", given=replaced(backup))
-
-    kubectl.apply(approval(waiting))
-
-    another = seen(
-        kubectl,
-        waiting["metadata"]["name"],
-        lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(waiting),
-    )
-    assert {state.leader for state in kafka.describe("orders").values()} == {None}
-    assert "finalizers" not in another["metadata"]
-    events = kubectl.api.listed("events.events.k8s.io")
-    assert [each["note"] for each in events if each["reason"] == "JournalDamaged"]
 
 
 def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:

@@ -24,7 +24,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from apiserver.calling import calling
 from apiserver.conftest import served
 from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
@@ -32,7 +31,6 @@ from kafka_recovery.cli.kubectl.access import Loop, opened
 from kafka_recovery.cli.kubectl.reach import Reach
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE
-from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -289,17 +287,6 @@ def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guard
     )
 
 
-def test_somebody_without_any_role(operator: Operator, control_plane: ControlPlane, namespace: str) -> None:
-    bob = control_plane.kubectl(control_plane.user("bob", namespace=namespace))
-
-    refused = plugin(bob, "status")
-
-    assert refused.returncode == 3
-    assert refused.stderr.startswith("Error: you may not do this: watchedclusters.kafka-recovery.dev is forbidden: ")
-    assert 'User "bob" cannot list resource "watchedclusters"' in refused.stderr
-    assert refused.stderr.count("\n") == 1
-
-
 def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubectl) -> None:
     """By the administrator: responders may not change clusters, or the operator's ConfigMap."""
     operator.opened()
@@ -331,43 +318,6 @@ def test_a_responder_attests_a_lost_disk_in_their_own_name_and_takes_it_back(
     assert operator.seen()["spec"]["attestations"] == []
 
 
-def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kubectl) -> None:
-    operator.opened()
-
-    with started(ann, "undo", "prod-1", "--yes") as waiting:
-        wait_until("it is asked for", lambda: operator.seen()["spec"].get("abort"), bool)
-        assert waiting.process.poll() is None
-        operator.tell("prod-1", Known(Phase.ENDED, Reason("Aborted", "orders are restored"), end=End.ABORTED))
-        shown = waiting.ended()
-
-    assert shown.returncode == 0
-    assert "prod-1 has finished: Aborted. Assignment orders are restored" in shown.stdout
-
-
-def test_a_recovery_removed_by_force_leaves_a_journal_that_undo_shows(
-    operator: Operator, ann: Kubectl, kubectl: Kubectl
-) -> None:
-    plan = operator.plan()
-    journal = operator.journal("prod-1", operator.opened())
-
-    async def begun() -> None:
-        async with calling(kubectl.kubeconfig) as api:
-            kept = journal(api)
-            made = await kept.record(plan)
-            await kept.approved(made, "ann")
-            await kept.wave_started(made, 1, plan.waves[0])
-
-    asyncio.run(begun())
-    kubectl("patch", "prec", "prod-1", "--type=merge", "--patch", '{"metadata": {"finalizers": []}}')
-    kubectl("delete", "prec", "prod-1")
-
-    shown = plugin(ann, "undo", "prod-1")
-
-    assert shown.returncode == 1
-    assert f"plan {digest(plan)[:12]} of cluster {operator.kafka.id}" in shown.stdout
-    assert "the operator restores it at its next round" in shown.stdout
-
-
 def test_a_bundle_of_all_that_one_may_read(operator: Operator, ann: Kubectl, kubectl: Kubectl, tmp_path: Path) -> None:
     operator.awaiting()
     kubectl("create", "secret", "generic", "creds", "--from-literal=password=hunter-2-of-the-test")
@@ -394,14 +344,6 @@ def test_a_server_that_never_heard_of_the_kinds(
 
     assert refused.exit_code == 3
     assert refused.stderr.startswith("Error: the kinds of kafka-recovery.dev are not installed in this cluster: ")
-
-
-def test_an_api_server_that_is_stopped(control_plane: ControlPlane, ann: Kubectl) -> None:
-    with control_plane.apiserver_stopped():
-        refused = in_this_process(ann, "status")
-
-    assert refused.exit_code == 3
-    assert refused.stderr.startswith(f"Error: the API server does not answer: {control_plane.url}: ")
 
 
 def test_a_token_that_nobody_believes(control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:

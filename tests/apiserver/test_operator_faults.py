@@ -17,8 +17,6 @@ from apiserver.incidents import (
     ORIGINAL,
     Start,
     accident,
-    approval,
-    awaiting,
     caught_in_the_middle,
     finished,
     journal,
@@ -48,35 +46,6 @@ def gate(kubectl: Kubectl, namespace: str, tmp_path: Path) -> Iterator[Gate]:
     folder.mkdir()
     with Gate(kubectl, namespace, folder) as gate:
         yield gate
-
-
-def test_killed_again_and_again_before_it_has_begun(
-    kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate
-) -> None:
-    """Half a minute: four starts, and a write that is held at each."""
-    accident(kafka, 4)
-    gate.shut("plan")
-    operator = start("--no-lease")
-    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
-    gate.holds("plan")
-    operator.kill()
-    gate.shut("begun")
-    operator.start()
-    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
-
-    operator.kill()
-    kubectl.apply(approval(waiting))
-    operator.start()
-    gate.holds("begun")
-    operator.kill()
-    assert set(orders(kafka, "orders").values()) <= ORIGINAL
-    gate.open()
-    operator.start()
-
-    ended = finished(kubectl, waiting["metadata"]["name"])
-    recovered_with_its_orders(kafka, ended)
-    assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
-    assert ended["status"]["approval"]["by"] == "testbed:administrator"
 
 
 @pytest.mark.parametrize(

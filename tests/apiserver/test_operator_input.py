@@ -13,7 +13,6 @@ from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
-from testbed.ports import HOST, Ports
 from testbed.security import Credentials, Mechanism
 from testbed.waiting import wait_until
 
@@ -68,32 +67,6 @@ def everything_said(kubectl: Kubectl, operator: OperatorProcess) -> str:
     return kubectl("get", "watchedclusters,events.events.k8s.io", "-o", "json") + operator.log.read_text()
 
 
-def test_a_secret_that_is_missing_is_named_and_once_it_is_there_the_cluster_is_watched(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    kubectl.apply(authority(kafka), incidents.policy(), guarded(kafka))
-    said = condition(cluster(kubectl, is_not_for("InvalidReference")), "Ready")["message"]
-    assert f"spec.sasl.passwordSecretRef: Secret {SECRET} is not there" in said
-
-    kubectl.apply(secret(SECRET, password=PASSWORD))
-
-    assert cluster(kubectl, is_ready)["status"]["clusterId"] == kafka.cluster_id
-
-
-def test_what_is_no_certificate_is_told_without_a_word_of_it(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    no_certificate = secret(
-        "kafka-ca", **{"ca.crt": "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----"}
-    )
-    kubectl.apply(no_certificate, secret(SECRET, password=PASSWORD), incidents.policy(), guarded(kafka))
-
-    said = condition(cluster(kubectl, is_not_for("InvalidConfiguration")), "Ready")["message"]
-
-    assert "kafka-ca" in said
-    assert "c2VjcmV0" not in everything_said(kubectl, operator)
-
-
 def test_a_wrong_password_is_told_and_no_password_is_ever_shown_and_a_right_one_needs_no_restart(
     kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
@@ -124,45 +97,3 @@ def test_a_rotated_password_is_taken_up_once_the_old_one_does_not_hold_any_more(
 
     time_of_last_probe = cluster(kubectl, is_ready)["status"]["lastProbe"]
     cluster(kubectl, lambda each: is_ready(each) and each["status"]["lastProbe"] > time_of_last_probe, within=90)
-
-
-def test_a_bootstrap_server_that_nobody_is_behind_is_told(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    with Ports() as ports:
-        nowhere = f"{HOST}:{ports.take()}"
-        kubectl.apply(incidents.policy(), incidents.watched_cluster(kafka, bootstrapServers=[nowhere]))
-
-        blind = cluster(kubectl, is_not_for("ClusterUnavailable"))
-
-    assert nowhere in condition(blind, "Ready")["message"]
-    assert condition(blind, "ViewTrusted")["status"] == "False"
-    assert condition(blind, "KafkaHealthy")["status"] == "Unknown"
-
-
-def test_another_cluster_than_the_one_that_was_meant_is_told_and_left_alone(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    kubectl.apply(
-        authority(kafka),
-        secret(SECRET, password=PASSWORD),
-        incidents.policy(),
-        guarded(kafka, clusterId="another-cluster-abcdef"),
-    )
-
-    other = cluster(kubectl, is_not_for("ClusterIdMismatch"))
-
-    assert kafka.cluster_id in condition(other, "Ready")["message"]
-    assert condition(other, "ViewTrusted")["status"] == "False"
-    assert "clusterId" not in other["status"]
-
-
-def test_topics_in_which_kafka_elects_uncleanly_by_itself_are_shown(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    kafka.create_topic("careless", [[1]], unclean_leader_election_enable="true")
-    kubectl.apply(authority(kafka), secret(SECRET, password=PASSWORD), incidents.policy(), guarded(kafka))
-
-    seen = cluster(kubectl, lambda each: "uncleanElectionTopics" in each.get("status", {}))
-
-    assert seen["status"]["uncleanElectionTopics"] == {"count": 1, "first": ["careless"]}

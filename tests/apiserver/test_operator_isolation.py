@@ -15,16 +15,12 @@ from apiserver.conftest import shown
 from apiserver.forked import launched
 from apiserver.incidents import (
     Object,
-    approval,
-    awaiting,
     condition,
     finished,
     only_recovery,
     orders,
     policy,
-    reason,
     recoveries,
-    seen,
 )
 from apiserver.outages import LAST, SURVIVOR, Outages
 from testbed.cluster import RealKafka
@@ -96,24 +92,6 @@ def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
     ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
     trusted(kubectl, "True")
-
-
-def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
-    made: Outages, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
-    made.lose(orders=2)
-    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
-    name = waiting["metadata"]["name"]
-
-    with cut_off(made.kafka):
-        trusted(kubectl, "False")
-        kubectl.apply(approval(waiting))
-        seen(kubectl, name, lambda each: reason(each) == "ViewUnavailable")
-        assert made.leaders("orders") == [None, None]
-
-    assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
-    assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
 
 
 def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_altered_in_the_end(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
-from kubernetes.client import ApiException, CustomObjectsApi
 
 from apiserver import incidents
 from apiserver.forked import launched
@@ -129,24 +125,6 @@ def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
     assert operator.exit_code is None
 
 
-@pytest.mark.parametrize("how", ["restarted", pytest.param("frozen", marks=pytest.mark.full)])
-def test_the_api_server_goes_away_while_a_person_thinks(
-    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
-) -> None:
-    accident(kafka)
-    operator = start(lease=60)
-    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
-    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
-
-    _without_apiserver(control_plane, how)
-    kubectl.apply(approval(waiting))
-
-    ended = finished(kubectl, waiting["metadata"]["name"])
-    recovered_with_its_orders(kafka, ended)
-    assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
-    assert operator.exit_code is None
-
-
 def test_an_operator_whose_lease_ran_out_with_the_api_server_away_ends_and_the_next_goes_on(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
 ) -> None:
@@ -178,21 +156,6 @@ def test_a_watch_that_the_api_server_no_longer_remembers_is_begun_anew(
     operator.thaw()
 
     incidents.seen(kubectl, "by-hand", lambda each: bool(incidents.reason(each)))
-
-
-def test_somebody_who_writes_labels_all_the_time_keeps_nothing_from_happening(
-    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, namespace: str
-) -> None:
-    accident(kafka)
-    start()
-    kubectl.apply(policy(limits={"waveSizes": [1, 3]}, approval="ManualApprove"), incidents.watched_cluster(kafka))
-    name = only_recovery(kubectl)["metadata"]["name"]
-
-    with _labels_written_to(name, namespace, control_plane):
-        kubectl.apply(approval(awaiting(kubectl, name)))
-        ended = finished(kubectl, name)
-
-    recovered_with_its_orders(kafka, ended)
 
 
 @pytest.mark.full
@@ -241,31 +204,6 @@ def _etcd(url: str, call: str, body: object) -> dict[str, dict[str, str]]:
     with build_opener(ProxyHandler({})).open(request, timeout=10) as answer:
         said: dict[str, dict[str, str]] = json.load(answer)
         return said
-
-
-@contextmanager
-def _labels_written_to(name: str, namespace: str, control_plane: ControlPlane) -> Iterator[None]:
-    """Another controller that changes the recovery twenty times a second."""
-    api, over = CustomObjectsApi(control_plane.client()), threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not over.wait(0.05):
-            number += 1
-            change = {"metadata": {"labels": {"noise": str(number)}}}
-            place = ("kafka-recovery.dev", "v1alpha1", namespace, "partitionrecoveries", name)
-            try:
-                api.patch_namespaced_custom_object(*place, change)
-            except ApiException:
-                continue
-
-    noise = threading.Thread(target=write, daemon=True)
-    noise.start()
-    try:
-        yield
-    finally:
-        over.set()
-        noise.join()
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -194,24 +194,6 @@ def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_se
     has_no_traceback(operator.log)
 
 
-def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
-    kubectl: Kubectl, start: Start, defined: None
-) -> None:
-    """Half a minute on a busy machine: a hundred statuses are written."""
-    operator = start()
-    operator.says("this process holds the Lease")
-    kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(100)))
-
-    wait_until(
-        "all of them are told why they have to wait",
-        lambda: [reason(each) for each in incidents.recoveries(kubectl)],
-        lambda reasons: reasons == ["ViewUnavailable"] * 100,
-        150,
-    )
-    assert operator.stop() == 0
-    has_no_traceback(operator.log)
-
-
 def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> None:
     start().says("this process holds the Lease")
     standby = start()

@@ -1,4 +1,4 @@
-"""Wishes that change while a recovery is under way: policies, authority, approvals, suspension, overlaps."""
+"""Wishes that change while a recovery is under way: a policy, the suspension of the operator, an attestation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from apiserver import incidents
 from apiserver.incidents import (
-    EVIDENCE,
     Object,
     approval,
     awaiting,
@@ -21,10 +20,9 @@ from apiserver.incidents import (
     policy,
     reason,
     recoveries,
-    recovery,
     seen,
 )
-from apiserver.outages import BETTER, LAST, SURVIVOR, Outages
+from apiserver.outages import LAST, SURVIVOR, Outages
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
@@ -33,7 +31,6 @@ from unit.kube.specs import ATTESTATION
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 ONE_BY_ONE = {"waveSizes": [1]}
-SOON_OLD = EVIDENCE | {"maxAge": "2s"}
 
 
 def lies_still(kubectl: Kubectl, name: str, code: str) -> Object:
@@ -91,66 +88,8 @@ class TestPolicy:
         kubectl.apply(approval(waiting))
         assert finished(kubectl, name)["status"]["partitions"]["recovered"] == 8
 
-    def test_a_rule_that_trusts_proof_alone_asks_a_person_where_nothing_is_proven(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(approval="AutoApproveLossless"), incidents.watched_cluster(made.kafka))
-        made.lose(orders=2)
-
-        waiting = awaiting(kubectl, opened(kubectl))
-
-        plan = waiting["status"]["plan"]
-        assert (plan["elections"], plan["lossClass"], plan["needsApproval"]) == (2, "Unknown", True)
-        assert made.leaders("orders") == [None, None]
-        kubectl.apply(approval(waiting))
-        ended = finished(kubectl, waiting["metadata"]["name"])
-        assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
-        assert ended["status"]["approval"]["by"] == "testbed:administrator"
-        assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
-
-
-class TestLimits:
-    def test_a_second_incident_soon_after_an_automatic_one_waits_for_a_person_until_the_cool_down_is_over(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(limits={"coolDown": "1h"}), incidents.watched_cluster(made.kafka))
-        made.lose(first=1)
-        first = opened(kubectl)
-        finished(kubectl, first)
-        made.thaw(LAST)
-        made.kafka.delete_topic("first")  # else it is offline for a moment once more, and a recovery of its own
-        made.lose(second=1)
-
-        (second,) = wait_until(
-            "there is another recovery",
-            lambda: [each["metadata"]["name"] for each in recoveries(kubectl) if each["metadata"]["name"] != first],
-            bool,
-        )
-
-        waiting = lies_still(kubectl, second, "CoolingDown")
-        assert "coolDown" in condition(waiting, "Ready")["message"]
-        assert made.leaders("second") == [None]
-        kubectl.apply(policy(limits={"coolDown": "1s"}))
-
-        ended = finished(kubectl, second)
-        assert (ended["status"]["outcome"], plan_digest(ended)) == ("Recovered", plan_digest(waiting))
-
 
 class TestAuthority:
-    def test_a_plan_that_is_asked_about_is_carried_out_once_authority_is_raised(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(), incidents.watched_cluster(made.kafka, authority="Approve"))
-        made.lose(orders=2)
-        waiting = awaiting(kubectl, opened(kubectl))
-        assert made.leaders("orders") == [None, None]
-
-        kubectl.apply(incidents.watched_cluster(made.kafka, authority="Automatic"))
-
-        ended = finished(kubectl, waiting["metadata"]["name"], within=30)
-        assert (ended["status"]["outcome"], plan_digest(ended)) == ("Recovered", plan_digest(waiting))
-        assert (ended["status"].get("approval"), ended["status"]["plan"]["needsApproval"]) == (None, False)
-
     def test_one_record_suspends_the_whole_operator(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
@@ -168,27 +107,6 @@ class TestAuthority:
 
 
 class TestApprovals:
-    def test_a_better_log_that_comes_back_voids_the_plan_and_its_approval(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(approval="ManualApprove", evidence=SOON_OLD), incidents.watched_cluster(made.kafka))
-        made.lose(better=True, orders=1)
-        before = awaiting(kubectl, opened(kubectl))
-        name = before["metadata"]["name"]
-
-        made.thaw(BETTER)
-        after = seen(
-            kubectl, name, lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(before)
-        )
-        kubectl.apply(approval(before))
-
-        assert answered(kubectl, f"{name}-approve") == "PlanOutdated"
-        assert "PlanOutdated" in kubectl("get", "events.events.k8s.io", "-o", "json")
-        assert made.leaders("orders") == [None]
-        kubectl.apply(approval(after, decision="Approve") | {"metadata": {"name": "now"}})
-        assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
-        assert made.leaders("orders") == [BETTER]
-
     def test_a_lost_disk_that_a_person_attests_makes_another_plan_which_is_approved_and_carried_out(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
@@ -215,17 +133,3 @@ class TestApprovals:
         kubectl.apply(approval(after) | {"metadata": {"name": "now"}})
         assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
         assert made.leaders("orders") == [SURVIVOR]
-
-    def test_a_leader_that_a_person_named_wants_an_approver_also_where_the_rule_does_not(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(patience="10m"), incidents.watched_cluster(made.kafka))
-        made.lose(orders=1)
-        scope = {"partitions": [{"topic": "orders", "partition": 0, "designatedLeader": SURVIVOR}]}
-        kubectl.apply(recovery(made.kafka, scope=scope))
-
-        waiting = lies_still(kubectl, "by-hand", "LeaderDesignated")
-
-        assert made.leaders("orders") == [None]
-        kubectl.apply(approval(waiting))
-        assert finished(kubectl, "by-hand")["status"]["outcome"] == "Recovered"

@@ -14,7 +14,7 @@ import pytest
 from apiserver import incidents
 from apiserver.conftest import shown
 from apiserver.forked import launched
-from apiserver.incidents import approval, awaiting, condition, finished, only_recovery, policy, reason, seen
+from apiserver.incidents import approval, awaiting, condition, finished, only_recovery, policy, reason
 from apiserver.outages import LAST, SURVIVOR, Outages
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
@@ -109,21 +109,6 @@ def test_an_approval_of_another_plan_does_not_count_and_a_refusal_ends_the_recov
     assert made.leaders("orders") == [None]
 
 
-def test_a_suspended_recovery_waits_and_goes_on_when_resumed(
-    made: Outages, by_hand: Kubectl, operator: OperatorProcess
-) -> None:
-    with shown(operator):
-        made.lose(orders=1)
-        name = awaiting(by_hand, only_recovery(by_hand)["metadata"]["name"])["metadata"]["name"]
-
-        by_hand.api.patch("prec", name, {"spec": {"suspend": True}})
-        held = seen(by_hand, name, lambda each: reason(each) == "Suspended")
-        by_hand.apply(approval(held))
-        by_hand.api.patch("prec", name, {"spec": {"suspend": False}})
-
-        assert finished(by_hand, name)["status"]["outcome"] == "Recovered"
-
-
 def test_a_recovery_that_waits_is_deleted_at_once(made: Outages, by_hand: Kubectl, operator: OperatorProcess) -> None:
     with shown(operator):
         made.lose(orders=1)
@@ -132,20 +117,3 @@ def test_a_recovery_that_waits_is_deleted_at_once(made: Outages, by_hand: Kubect
         by_hand("delete", "prec", name, "--timeout=5s", "--cascade=foreground")
 
         assert made.leaders("orders") == [None]
-
-
-def test_a_killed_operator_is_gone_on_with_where_it_stopped(
-    made: Outages, kubectl: Kubectl, operator: OperatorProcess
-) -> None:
-    with shown(operator):
-        kubectl.apply(policy(limits={"waveSizes": [1, 2]}), incidents.watched_cluster(made.kafka))
-        made.lose(orders=6)
-        operator.says("wave 2 of")
-
-        operator.kill()
-        operator.start()
-
-        ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=120)
-    assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
-    assert set(incidents.orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
-    assert "finalizers" not in ended["metadata"]
