@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import cores
-from bench.usage import forget_peak, peak_mib
+from bench.usage import cpu_of, forget_peak, peak_mib
 from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -136,7 +136,8 @@ def _await_leaders(addresses: Sequence[str], partitions: Wanted) -> None:
 class Measured:
     """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved.
 
-    `cpu` seconds and `peak_mib` of memory: what whoever elected used of this process.
+    `cpu` seconds and `peak_mib` of memory: what the one that elected used of this process. `kafka_cpu` seconds: what
+    controllers and brokers computed from the first request to the last answer, all on one core.
     """
 
     total: float
@@ -145,6 +146,7 @@ class Measured:
     planning: float = 0.0
     cpu: float = 0.0
     peak_mib: float = 0.0
+    kafka_cpu: float = 0.0
 
 
 def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int]) -> None:
@@ -170,11 +172,12 @@ def _bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent
     kind = ElectLeadersRequest.TopicPartitions
     topics = [kind(topic=topic, partitions=sorted(indexes)) for topic, indexes in sorted((partitions | urgent).items())]
     with Connection(kafka.address(survivors[0]), deadline=300) as broker:
-        began = time.monotonic()
+        began, computed = time.monotonic(), cpu_of(kafka.processes)
         broker.ask(ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics, timeout_ms=120_000), 2)
         asked = time.monotonic()
         all_lead, urgent_lead = watcher.wait()
-    return Measured(all_lead - began, urgent_lead - began, {"ElectLeaders": asked - began})
+        computed = cpu_of(kafka.processes) - computed
+    return Measured(all_lead - began, urgent_lead - began, {"ElectLeaders": asked - began}, kafka_cpu=computed)
 
 
 def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
@@ -198,7 +201,7 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
             }
             approver = AtOnce()
             engine = Engine(**timed, approvals=approver, policy=policy_for(urgent))
-            began = time.monotonic()
+            began, computed = time.monotonic(), cpu_of(kafka.processes)
             plan = await engine.plan(scope)
             report = await engine.execute(plan)
             if not report.recovered:
@@ -206,7 +209,9 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
             used = time.process_time() - busy, peak_mib()
             all_lead, urgent_lead = watcher.wait()
-    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began, *used)
+            computed = cpu_of(kafka.processes) - computed
+    planning = approver.said_at - began
+    return Measured(all_lead - began, urgent_lead - began, phases.seconds, planning, *used, computed)
 
 
 def policy_for(urgent: Iterable[str]) -> Policy:

@@ -141,6 +141,8 @@ def results(incident: Incident, disk: Disk, pairs: Sequence[Pair]) -> Iterator[R
         gathered = min(pair.gathered for pair in pairs)
         yield below(f"{label}: gather with epoch vectors", gathered, "s", 2)
     yield Result("  CPU of the engine", round(ours.cpu, 2), "CPU s")
+    yield Result("  CPU of Kafka's processes, on one core", round(ours.kafka_cpu, 2), "CPU s")
+    yield Result("  the same under Kafka's own election", round(min(p.bare.kafka_cpu for p in pairs), 2), "CPU s")
     yield Result("  memory of the engine at the peak", round(ours.peak_mib), "MiB")
     for phase, took in sorted(ours.phases.items()):
         yield result(f"  phase {phase}, all calls", took)

@@ -248,10 +248,9 @@ class Rollout:
         held = (run for wave in self._under_way.values() for run in wave.begun() if run.held)
         unlocks = self._is_canary(self._unlocked()) and not all(run.leads_as_planned for run in held)
         unlocked = self._size(self._unlocked() + unlocks)
-        size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
         members: list[PartitionRun] = []
         leaders: Counter[BrokerId | None] = Counter()
-        while self._rest and len(members) < size and leaders[self._rest[0].decision.leader] < BATCH:
+        while self._rest and _fits(self._rest[0].decision.leader, leaders, unlocked):
             run = self._rest.popleft()
             leaders[run.decision.leader] += 1
             members.append(run)
@@ -373,6 +372,18 @@ class Rollout:
             rest -= self._size(waves)
             waves += 1
         return waves
+
+
+def _fits(leader: BrokerId | None, leaders: Counter[BrokerId | None], unlocked: int) -> bool:
+    """Whether a wave with so many elections of each leader may get one more.
+
+    When it is held, up to `CREDIT` elections of each of its leaders may still be held and not verified: those of the
+    wave before.
+    """
+    if unlocked <= BATCH:
+        return leaders.total() < unlocked
+    left = CREDIT * len({*leaders, leader})
+    return leaders.total() < max(unlocked // 2, unlocked - left) and leaders[leader] < BATCH
 
 
 def did_not_verify(partition: TopicPartition, why: Reason | None) -> Reason:

@@ -321,6 +321,21 @@ async def test_a_new_leader_is_given_no_more_than_it_can_begin_in_a_second(
     assert len(recovered(report)) == len(IDS)
 
 
+async def test_a_wave_leaves_room_for_what_the_wave_before_may_have_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broker 4 is to lead everything. Six may be held and not verified, one of them of the wave before."""
+    monkeypatch.setattr(rollout, "CREDIT", 1)
+    monkeypatch.setattr(rollout, "BATCH", 5)
+    most = slowly(world)
+
+    report = await world.recover(policy(Approval.AUTO, 6))
+
+    assert sizes(world) == [5, 4]
+    assert max(most) <= 6
+    assert len(recovered(report)) == len(IDS)
+
+
 def slowly(world: World, every: timedelta = timedelta(seconds=3)) -> list[int]:
     """Broker 4 begins to lead one after the other; returns how many did not answer yet whenever some were elected."""
     most: list[int] = []
