@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from brokers import test_upstream as upstream
 from brokers.acknowledged import Acknowledged, acknowledging
 from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, USUAL, WITHOUT_ELR, Recovery, on
 from kafka_recovery.domain.election import Scope
@@ -16,7 +17,10 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
+from testbed import metadata
 from testbed.cluster import RealKafka
+from testbed.topics import configure
+from testbed.waiting import wait_until
 
 pytestmark = pytest.mark.brokers
 
@@ -126,6 +130,55 @@ async def test_a_setting_for_all_brokers_proves_nothing_where_the_leader_went_on
 
         assert classes(await ours.plan()) == {DEFAULTED: (2, LossClass.UNKNOWN)}
         assert (await ours.recover())[TopicPartition(DEFAULTED, 0)].outcome not in LED
+
+
+RAISED = "raised-while-its-leader-lags"
+AS_CREATED = pytest.param("3.9", marks=pytest.mark.full), pytest.param("4.0", marks=pytest.mark.full), "newest"
+
+
+@pytest.mark.parametrize("release", AS_CREATED)
+async def test_a_topics_own_minimum_that_its_leader_had_not_applied_proves_nothing(
+    release: str, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Broker 1 creates thousands of replicas when the minimum is raised; it learns first that it is alone in the ISR.
+
+    By the metadata log two had to be in sync, and broker 2 was. What broker 1 acknowledged alone is not there. Broker 4
+    is there to be asked. Half a minute: a cluster of its own, and a session runs out.
+    """
+    with RealKafka(release, brokers=4, elr=False, **upstream.SLOW) as kafka:
+        kafka.create_topic(RAISED, [[1, 2, 3]], min_insync_replicas=1)
+        kafka.terminate(3)
+        kafka.wait_until_fenced(3)
+        with acknowledging(kafka.address(1), (RAISED,)) as told:
+            told.wait_for_more(RAISED)
+            upstream.create_replicas(kafka, broker=1)
+            configure(kafka.address(4), RAISED, upstream.MINIMUM, "2")
+            kafka.freeze(2)
+            wait_until("1 is alone", lambda: isr(kafka), lambda members: members == (1,))
+            told.wait_for_more(RAISED)
+            kafka.kill(1)
+        kafka.thaw(2)
+        kafka.wait_until_fenced(1)
+        kafka.wait_until_unfenced(2)
+        ours = recovery(kafka).with_(policy=BY_ITSELF, approver=None, reads_history=True)
+        id = TopicPartition(RAISED, 0)
+
+        plan = await ours.plan(id)
+
+        assert classes(plan) == {RAISED: (2, LossClass.UNKNOWN)}
+        [history] = [seen.history for seen in plan.evidence.partitions]
+        assert history
+        assert {step.min_isr for step in history.steps} == {1}
+        assert (await ours.recover(id))[id].outcome not in LED
+        held = set(kafka.read_replica(2, RAISED, 0))
+        lost = [value for value in told.values[RAISED] if value not in held]
+        assert lost, "broker 1 acknowledged nothing alone once the minimum was raised"
+        print(f"{release}: {len(lost)} of {len(told.values[RAISED])} acknowledged records are not in broker 2's log")
+
+
+def isr(kafka: RealKafka) -> tuple[int, ...]:
+    """As broker 4 knows it, which is not busy."""
+    return metadata.describe(kafka.address(4), RAISED)[0].isr
 
 
 EVEN, BEHIND = "equal-logs", "one-log-is-behind"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from brokers.conftest import LED, Recovery
 from brokers.test_upstream import TIERED
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import PLAINTEXT
@@ -61,6 +62,40 @@ def test_survivors_tell_of_nothing_in_the_tier_beyond_their_own_logs(tmp_path: P
         kafka.start(3)
         wait_until("broker 3 has its log", lambda: begins(kafka, 3), lambda start: start == TOGETHER - SEGMENT)
         assert told(kafka, 3) == -1
+
+
+def test_of_equal_logs_the_one_that_begins_earlier_on_its_own_disk_is_elected_and_all_can_be_read(
+    tmp_path: Path,
+) -> None:
+    """Broker 3 is dead when the others clean their disks; whoever starts without a leader does not clean its own.
+
+    Broker 2 stands first in the assignment. Half a minute: 30 records are written one by one, and sessions run out.
+    """
+    with RealKafka("4.0", properties=tiered(tmp_path)) as kafka:
+        kafka.create_topic("orders", [[1, 2, 3]], **TIERED | {"local_retention_bytes": 1 << 20})
+        filled(kafka, tmp_path, 0, TOGETHER)
+        kafka.wait_for_log_ends(3, "orders", {0: TOGETHER})
+        kafka.kill(3)
+        kafka.wait_for("orders", lambda state: 3 not in state.isr)
+        kafka.configure_topic("orders", "local.retention.bytes", "1")
+        wait_until("broker 2 cleans its disk", lambda: begins(kafka, 2), lambda start: start == TOGETHER - SEGMENT)
+        kafka.freeze(2)
+        kafka.wait_for("orders", lambda state: state.isr == (1,))
+        kafka.kill(1)
+        kafka.thaw(2)
+        kafka.start(3)
+        kafka.wait_until_fenced(1)
+        kafka.wait_until_unfenced(2, 3)
+        ours = Recovery(kafka, tmp_path / "journal")
+
+        seen = asyncio.run(gathered(kafka))
+        report = asyncio.run(ours.recover())
+
+        assert seen == {2: TOGETHER - SEGMENT, 3: 0}
+        assert {broker: kafka.log_end(broker, "orders", 0) for broker in (2, 3)} == {2: TOGETHER, 3: TOGETHER}
+        done = report[TopicPartition("orders", 0)]
+        assert (done.outcome in LED, done.leader) == (True, 3), done
+        assert len(kafka.consume("orders", 0)) == TOGETHER
 
 
 async def gathered(kafka: RealKafka) -> dict[int, int | None]:
