@@ -55,8 +55,9 @@ def equal(one: Column, other: Column, common: Column) -> Column:
 
 
 def interchangeable(one: Column, other: Column, common: Column) -> Column:
-    """Whether these are equal logs that begin at one offset on their disks, which of a tiered topic they need not."""
-    return one["local_start"].eqNullSafe(other["local_start"]) & equal(one, other, common)
+    """Whether these are equal logs that begin at one offset on their disks, and have room there or do not, alike."""
+    as_on_disk = one["local_start"].eqNullSafe(other["local_start"]) & (one["almost_full"] == other["almost_full"])
+    return as_on_disk & equal(one, other, common)
 
 
 def _written(log: Column) -> Column:

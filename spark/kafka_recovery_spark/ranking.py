@@ -132,6 +132,7 @@ def _examined(judged: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
             log["end"].alias("end"),
             log["epochs"].alias("epochs"),
             log["local_start"].alias("local_start"),
+            log["almost_full"].alias("almost_full"),
             first_objection((*BROKER_GUARDS, *REPLICA_GUARDS), about).alias("code"),
         )
 

@@ -38,11 +38,12 @@ def test_any_two_logs_of_up_to_three_offsets(counted: Count) -> None:
 
 
 def test_any_two_logs_of_up_to_two_offsets_wherever_they_begin_on_their_disks(counted: Count) -> None:
-    """Of a tiered topic; also where a broker does not tell it."""
+    """Of a tiered topic; also where a broker does not tell it. And whichever has no room there."""
     logs = [
-        replace(log, local_start=start)
+        replace(log, local_start=start, almost_full=almost_full)
         for log in every_log(2)
         for start in (None, *map(Offset, range(log.start, log.end + 1)))
+        for almost_full in (False, True)
     ]
     for policy in policies():
         arranged = list(one_arrangement(logs, 2))

@@ -92,6 +92,7 @@ def _log(lots: Lots) -> ReplicaLog:
         observed_at=NOON - timedelta(seconds=61 * lots.hardly()),
         took=timedelta(milliseconds=3),
         local_start=Offset(lots.below(end + 1)) if lots.hardly() else None,
+        almost_full=lots.hardly(),
     )
 
 

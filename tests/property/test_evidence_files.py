@@ -53,6 +53,7 @@ logs = st.builds(
     observed_at=instants,
     took=spans,
     local_start=st.none() | offsets,
+    almost_full=st.booleans(),
 )
 histories = st.builds(
     PartitionHistory,

@@ -160,10 +160,10 @@ def _like(chance: Random, log: ReplicaLog, ill: float) -> ReplicaLog:
 
 
 def _on_its_disk(broker: BrokerId, log: ReplicaLog) -> ReplicaLog:
-    """The same, of a tiered topic at times; by chance of its own, so that all else is drawn as if there were none."""
+    """The same, tiered or without room at times; by chance of its own, so that all else is drawn as if it were not."""
     chance = Random(f"{broker} {log}")
     start = Offset(chance.randint(log.start, log.end)) if chance.random() < 0.2 else None
-    return replace(log, local_start=start)
+    return replace(log, local_start=start, almost_full=chance.random() < 0.2)
 
 
 def _without_empty(log: ReplicaLog) -> EpochVector:

@@ -18,7 +18,7 @@ from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerTimeout, ClusterError, TooLate
 from kafka_recovery.cluster.local_starts import Asked, Copies, local_starts, with_local_starts
-from kafka_recovery.cluster.log_directories import log_directories
+from kafka_recovery.cluster.log_directories import log_directories, with_room
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
@@ -207,7 +207,7 @@ class Gathering:
             until = min(until, loop_time() + BRIEF.total_seconds())
             reader = BrokerReader(self.brokers, broker, entry.address, until)
             self.directories[broker] = await log_directories(reader, [state.id for state in states])
-        return found
+        return with_room(found, self.directories.get(broker), _logs(broker, states, self.known))
 
     async def _with_local_starts(
         self, view: View, measured: Sequence[PartitionState], copies: Copies, configs: Mapping[str, TopicConfigs]

@@ -6,7 +6,8 @@ answers with that alone, so that the question costs the same in any incident. Me
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
@@ -14,6 +15,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka_recovery.cluster.broker_reader import BrokerReader
 from kafka_recovery.cluster.errors import ClusterError, InvalidAnswer, error_name, reason_for
 from kafka_recovery.cluster.metadata import by_topic
+from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.reason import Reason
@@ -39,6 +41,25 @@ async def log_directories(reader: BrokerReader, held: Sequence[TopicPartition]) 
     if isinstance(found, Reason):
         return BrokerDirectories(reader.broker, problem=found)
     return BrokerDirectories(reader.broker, found)
+
+
+def with_room(
+    copies: Mapping[TopicPartition, Replica],
+    said: BrokerDirectories | None,
+    before: Mapping[TopicPartition, ReplicaLog],
+) -> Mapping[TopicPartition, Replica]:
+    """The same copies of one broker's, each told whether its volume is almost full.
+
+    Of a broker that did not say, or was not asked, what it said `before` counts: one lost answer voids no plan.
+    """
+    if said is None or said.problem:
+        full = frozenset(id for id, log in before.items() if log.almost_full)
+    else:
+        full = said.almost_full(copies)
+    return {
+        id: replace(copy, log=replace(copy.log, almost_full=True)) if copy.log and id in full else copy
+        for id, copy in copies.items()
+    }
 
 
 def _matters_which(found: Sequence[LogDirectory]) -> bool:

@@ -148,6 +148,7 @@ def epoch_first(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]
     return (
         (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
         log.end,
+        -log.almost_full,
         (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )
@@ -157,6 +158,7 @@ def longest_log(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]
     return (
         log.end,
         (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
+        -log.almost_full,
         (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )
@@ -168,6 +170,7 @@ def least_loss(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
         (-math.inf if (at_most := cost.at_most) is None else -at_most),
         (-math.inf if (last_epoch := log.last_epoch) is None else last_epoch),
         log.end,
+        -log.almost_full,
         (-math.inf if (local_start := log.local_start) is None else -local_start),
         -position,
     )

@@ -27,6 +27,7 @@ from kafka_recovery.domain.reason import Reason
 FACT_WORDS = {
     "last_epoch": "last epoch",
     "log_end": "log end",
+    "almost_full": "volume",
     "local_start": "local log start",
     "position": "position in the assignment",
     "loss_class": "loss class",
@@ -232,6 +233,8 @@ def _first_difference(
 def _value(fact: str, value: int | None) -> str:
     if value is None:
         return "unknown"
+    if fact == "almost_full":
+        return "almost full" if value else "not known to be full"
     return BEST_FIRST[value] if fact == "loss_class" else str(value)
 
 

@@ -1,9 +1,10 @@
 """What brokers say of their log directories, in words: which have failed, and which have almost no room left.
 
-Nobody is chosen or refused by it. A directory that has failed is a reason to wait; one that is almost full is a
-warning, and a person is asked, whatever the policy says: Kafka takes a directory offline at the first write that finds
-no room, and stops a broker that has no other. On Kafka 4.4 a leader without any room was elected, and its directory
-failed before it led (it writes its leader epoch).
+Nobody is refused by it, and only among equals is anybody chosen by it. A directory that has failed is a reason to
+wait; one that is almost full is a warning, and a person is asked, whatever the policy says: Kafka takes a directory
+offline at the first write that finds no room, and stops a broker that has no other. On Kafka 4.4 a leader without any
+room was elected, and its directory failed before it led (it writes its leader epoch). A person is asked as well about a
+leader whose broker was asked and did not say.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.reason import Reason
 
 Copies = Sequence[tuple[TopicPartition, Replica]]
 """Copies of one broker's, and of which partitions."""
@@ -113,9 +115,10 @@ def full_leaders(plan: Plan) -> Iterator[str]:
 def asking(decisions: tuple[Decision, ...], cluster: ClusterState) -> tuple[Decision, ...]:
     """The same, but a person is asked about an election of a leader that may fail for want of room."""
     full = _full(cluster)
-    if not full:
+    silent = {its.broker: its.problem for its in cluster.log_directories if its.problem}
+    if not full and not silent:
         return decisions
-    return tuple([_asking(each, full) for each in decisions])
+    return tuple([_asking(each, full, silent) for each in decisions])
 
 
 class Full(NamedTuple):
@@ -140,14 +143,18 @@ def _full(cluster: ClusterState) -> Mapping[BrokerId, Full]:
     return found
 
 
-def _asking(decision: Decision, full: Mapping[BrokerId, Full]) -> Decision:
+def _asking(decision: Decision, full: Mapping[BrokerId, Full], silent: Mapping[BrokerId, Reason]) -> Decision:
     leader = decision.leader
-    if leader is None or leader not in full or decision.verdict is not Verdict.ELECT or decision.needs_approval:
+    if leader is None or decision.verdict is not Verdict.ELECT or decision.needs_approval:
         return decision
-    if not (there := full[leader].of(decision.id)):
+    if problem := silent.get(leader):
+        why = f"whether the volume of broker {leader}'s copy has room is not known ({problem.message.rstrip('.')})"
+    elif leader in full and (there := full[leader].of(decision.id)):
+        why = f"the volume of broker {leader}'s copy is almost full, {_room(there)}"
+    else:
         return decision
-    why = f"the volume of broker {leader}'s copy is almost full, {_room(there)}: a person has to approve it"
-    return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, why))
+    warning = f"{why}: a person has to approve it"
+    return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, warning))
 
 
 def marks(cluster: ClusterState, broker: BrokerId) -> tuple[str, ...]:

@@ -103,9 +103,11 @@ def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
 def interchangeable(one: ReplicaLog, other: ReplicaLog) -> bool:
     """Whether it makes no difference which of them leads: equal logs that begin at one offset on their disks.
 
-    Where a topic is tiered one may hold locally what the other can only read from the remote tier (KIP-405).
+    Where a topic is tiered one may hold locally what the other can only read from the remote tier (KIP-405). And one
+    may have no room to lead.
     """
-    return one.local_start == other.local_start and equal(one, other)
+    as_on_disk = one.local_start == other.local_start and one.almost_full == other.almost_full
+    return as_on_disk and equal(one, other)
 
 
 def _written(log: ReplicaLog, begin: Offset, end: Offset) -> EpochVector:

@@ -46,6 +46,7 @@ class Key:
 FACTS: Mapping[str, Fact] = {
     "last_epoch": Fact("log.last_epoch", read_from="log.epochs"),
     "log_end": Fact("log.end"),
+    "almost_full": Fact("log.almost_full"),
     "local_start": Fact("log.local_start", read_from="log.local_start"),
     "position": Fact("position"),
     "loss_class": Fact("cost.loss_class"),
@@ -54,9 +55,11 @@ FACTS: Mapping[str, Fact] = {
 
 # KIP-1275: the highest epoch, then the longest log. Records of an older epoch beyond a newer one's start were never
 # acknowledged by the newer leader's ISR (KIP-101). Position decides last, as in Kafka's own unclean election.
+# Of logs that are equal by these, one whose volume is known to be almost full comes last: Kafka takes a log directory
+# offline at the first write that finds no room. Whose volume is not known is not behind those that told.
 # KIP-405: of logs that are equal by these, a leader serves more of a tiered topic's from its own disk that begins there
 # earlier, and needs the remote tier, which nobody has looked at, for less.
-TIES = (Key("local_start"), Key("position"))
+TIES = (Key("almost_full"), Key("local_start"), Key("position"))
 EPOCH_FIRST = (Key("last_epoch", descending=True), Key("log_end", descending=True), *TIES)
 LONGEST_LOG = (Key("log_end", descending=True), Key("last_epoch", descending=True), *TIES)
 

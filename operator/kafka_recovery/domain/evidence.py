@@ -49,6 +49,7 @@ class ReplicaLog:
     still follow an older leader.
     `local_start`: where it begins on the broker's own disk (KIP-405), from `start` to `end`; None: not known, or the
     topic is not tiered.
+    `almost_full`: whether its volume is known to have almost no room left.
     """
 
     start: Offset
@@ -59,6 +60,7 @@ class ReplicaLog:
     observed_at: datetime
     took: timedelta
     local_start: Offset | None = None
+    almost_full: bool = False
 
     @property
     def last_epoch(self) -> LeaderEpoch | None:
@@ -217,7 +219,7 @@ class ClusterState:
     `attestations`: what a person said of brokers before this look; each that does not count in it says why.
     `pods`: of brokers that hold a copy and did not answer, as Kubernetes has them; nothing is decided by them.
     `pods_problem`: why they could not be seen; None: they were, or nobody can know which Pods are the brokers'.
-    `log_directories`: of brokers that hold a copy and answered; nothing is decided by them.
+    `log_directories`: of brokers that hold a copy and answered; of whom one has a `problem`, a person is asked.
     """
 
     cluster_id: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -43,3 +44,10 @@ class BrokerDirectories:
     broker: BrokerId
     directories: tuple[LogDirectory, ...] = ()
     problem: Reason | None = None
+
+    def almost_full(self, held: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of these copies, which it was asked about, whose volume has almost no room left."""
+        full = [each for each in self.directories if each.is_almost_full]
+        if full and len(self.directories) == 1:
+            return frozenset(held)
+        return frozenset(id for each in full for id in each.copies or ())

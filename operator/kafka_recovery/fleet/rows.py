@@ -151,6 +151,7 @@ def _log_row(log: ReplicaLog) -> Row:
         "observed_at": log.observed_at,
         "took_us": log.took // _MICROSECOND,
         "local_start": log.local_start,
+        "almost_full": log.almost_full,
     }
 
 
@@ -170,6 +171,7 @@ def _log(entry: Row) -> ReplicaLog:
         observed_at=entry["observed_at"],
         took=entry["took_us"] * _MICROSECOND,
         local_start=entry["local_start"],
+        almost_full=entry["almost_full"],
     )
 
 

@@ -109,6 +109,7 @@ LOG = pa.struct(
         _always("observed_at", TIME),
         _always("took_us", pa.int64()),
         pa.field("local_start", pa.int64()),
+        _always("almost_full", pa.bool_()),
     ]
 )
 REPLICA = pa.struct(

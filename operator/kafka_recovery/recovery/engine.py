@@ -225,8 +225,10 @@ class Engine:
         Raises ViewStandsStill where no partition is seen to be offline, by metadata too old.
         """
         policy = (await self._permission()).policy
-        known = {partition.id: partition for partition in before.partitions} if before else None
-        evidence = await self._ports.cluster.gather(scope, policy.widest_evidence_rules, known)
+        rules = policy.widest_evidence_rules
+        knows = before if rules.attempts > 1 else None  # one attempt at what is known is a last look, which asks less
+        known = {partition.id: partition for partition in knows.partitions} if knows else None
+        evidence = await self._ports.cluster.gather(scope, rules, known)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
             raise ViewStandsStill(old)

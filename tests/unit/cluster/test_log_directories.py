@@ -109,6 +109,42 @@ async def test_a_last_look_does_not_ask() -> None:
     assert len(play.asked("DescribeLogDirs")) == asked
 
 
+def marked(evidence: Evidence) -> set[int]:
+    """Whose copies of orders-0 are known to have no room."""
+    return {copy.broker for copy in evidence.partitions[0].replicas if copy.log and copy.log.almost_full}
+
+
+@pytest.mark.parametrize(
+    ("disks", "expected"),
+    [
+        ([Disk(usable=0)], {2}),
+        ([Disk()], set()),
+        ([Disk("/data1", usable=0, copies=(ORDERS,)), Disk("/data2")], {2}),
+        ([Disk("/data1", usable=0), Disk("/data2", copies=(ORDERS,))], set()),
+        ([Disk("/data1", usable=0, incoming=(ORDERS,)), Disk("/data2", copies=(ORDERS,))], set()),
+    ],
+    ids=["full", "well", "the one with the copy", "another one", "one that it is moved to"],
+)
+async def test_a_copy_is_marked_that_lies_on_an_almost_full_volume(disks: list[Disk], expected: set[int]) -> None:
+    assert marked(await gathered(disaster(disks={2: disks}))) == expected
+
+
+async def test_what_a_broker_said_of_its_room_counts_until_it_says_something_else() -> None:
+    """Else one lost answer would make another leader the best one, and void a plan."""
+    play = disaster(disks={2: [Disk(usable=0)]})
+    async with play.staged(1, 2, 3), play.cluster() as cluster:
+        known = {each.id: each for each in (await cluster.gather(ALL_OFFLINE, RULES)).partitions}
+        tells = play.members[2].roles["DescribeLogDirs"]
+        play.members[2].roles["DescribeLogDirs"] = lambda heard: asyncio.sleep(600)
+        silent = await cluster.gather(ALL_OFFLINE, RULES, known)
+        last = await cluster.gather(ALL_OFFLINE, LAST, known)
+        play.members[2].roles["DescribeLogDirs"], play.disks = tells, {}
+        roomy = await cluster.gather(ALL_OFFLINE, RULES, known)
+
+    assert problem(silent, 2) == "BrokerTimeout"
+    assert [marked(each) for each in (silent, last, roomy)] == [{2}, {2}, set()]
+
+
 async def test_without_the_right_they_are_unknown_and_the_right_is_named() -> None:
     evidence = await gathered(disaster(disks_error=31))
 

@@ -111,6 +111,14 @@ def test_whose_disk_holds_more_of_a_tiered_topic_is_told_as_the_reason() -> None
     assert explained(seen).why.endswith("broker 3's local log start is 4, the next one's, broker 2's, is 7")
 
 
+def test_whose_volume_has_room_is_told_as_the_reason() -> None:
+    seen = partition({1: None, 2: log(10, almost_full=True), 3: log(10)})
+
+    assert explained(seen).why.endswith(
+        "3's volume is not known to be full, the next one's, broker 2's, is almost full"
+    )
+
+
 def test_what_local_logs_prove_of_a_tiered_topic_is_not_told_as_its_loss_class() -> None:
     known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
     seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(9)}, history=known, tiered=True)

@@ -26,6 +26,7 @@ ANY = Policy((Rule("everything", evidence=EvidenceRules(required_answers=Require
 OTHER = TopicPartition("orders", 1)
 GIB = 1 << 30
 FAILED = LogDirectory("/data1", "KAFKA_STORAGE_ERROR")
+SILENT = Reason("BrokerTimeout", "no answer within 1s.")
 WELL = LogDirectory("/data2", None, 100 * GIB, 40 * GIB)
 FULL = LogDirectory("/data", None, 100 * GIB, 12 << 20)
 LIVE = (broker(1), broker(2), broker(3))
@@ -212,12 +213,14 @@ class TestAlmostFull:
         [
             (its(2, FULL), Approval.MANUAL),
             (its(2, WELL), Approval.AUTO),
+            (its(2, problem=SILENT), Approval.MANUAL),
+            (its(3, problem=SILENT), Approval.AUTO),
             (its(3, FULL), Approval.AUTO),
             (its(2, replace(FULL, copies=(OTHER,)), replace(WELL, copies=(ORDERS,))), Approval.AUTO),
         ],
-        ids=["no room", "room", "no room elsewhere", "no room in another directory"],
+        ids=["no room", "room", "silent", "another is silent", "no room elsewhere", "no room in another directory"],
     )
-    def test_a_person_is_asked_about_a_leader_without_room_whatever_the_policy_says(
+    def test_a_person_is_asked_about_a_leader_without_room_or_that_does_not_tell_whatever_the_policy_says(
         self, said: BrokerDirectories, approval: Approval
     ) -> None:
         unattended = Policy((replace(ANY.rules[0], approval=Approval.AUTO),))
@@ -227,6 +230,18 @@ class TestAlmostFull:
         [decision] = plan.elections.values()
         assert (decision.leader, decision.approval) == (2, approval)
         assert any("a person has to approve it" in each for each in decision.warnings) is (approval is Approval.MANUAL)
+
+
+def test_it_is_said_why_a_person_is_asked_where_a_broker_did_not_tell() -> None:
+    unattended = Policy((replace(ANY.rules[0], approval=Approval.AUTO),))
+
+    [decision] = decide(
+        seen({1: None, 2: log(10)}, its(2, problem=SILENT)), unattended, waited=timedelta(hours=1)
+    ).decisions
+
+    assert decision.warnings[-1] == (
+        "whether the volume of broker 2's copy has room is not known (no answer within 1s): a person has to approve it"
+    )
 
 
 def test_of_whom_nothing_is_known_is_said_once_for_all_of_one_reason() -> None:

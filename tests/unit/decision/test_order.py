@@ -64,8 +64,31 @@ def test_whose_local_start_is_unknown_comes_after_those_that_told_it() -> None:
 @pytest.mark.parametrize(
     "better", [log(12, local_start=11), log(9, (0, 0), (4, 8), local_start=8)], ids=["end", "epoch"]
 )
-def test_a_local_start_is_the_last_thing_that_counts(order: CandidateOrder, better: ReplicaLog) -> None:
+def test_a_local_start_decides_among_equals_alone(order: CandidateOrder, better: ReplicaLog) -> None:
     seen = partition({1: None, 2: log(9, local_start=0), 3: better}, tiered=True)
+    assert decided(evidence(seen), policy(candidate_order=order)).leader == 3
+
+
+@pytest.mark.parametrize("order", CandidateOrder)
+def test_of_equal_logs_one_whose_volume_has_room_leads_whatever_the_assignment_and_the_tier_say(
+    order: CandidateOrder,
+) -> None:
+    full, roomy = log(9, local_start=0, almost_full=True), log(9, local_start=8)
+    decision = decided(evidence(partition({1: None, 2: full, 3: roomy}, tiered=True)), policy(candidate_order=order))
+
+    assert (decision.leader, decision.ranking, decision.equals) == (3, (3, 2), (3,))
+
+
+def test_leaders_are_spread_over_those_of_equal_logs_that_have_room() -> None:
+    seen = partition({1: None, 2: log(9), 3: log(9, almost_full=True), 4: log(9)})
+    brokers = (dead(1), broker(2), broker(3), broker(4))
+
+    assert decided(evidence(seen, brokers=brokers)).equals == (2, 4)
+
+
+@pytest.mark.parametrize("order", CandidateOrder)
+def test_a_longer_log_leads_though_its_volume_has_no_room(order: CandidateOrder) -> None:
+    seen = partition({1: None, 2: log(9), 3: log(12, almost_full=True)})
     assert decided(evidence(seen), policy(candidate_order=order)).leader == 3
 
 

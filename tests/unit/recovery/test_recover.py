@@ -174,6 +174,16 @@ async def test_who_waits_for_a_clean_member_reads_no_log_again_that_it_knows(wor
     assert set(gathered[1:]) == {frozenset({ORDERS})}
 
 
+async def test_who_may_ask_once_only_looks_as_if_nothing_were_known_for_a_last_look_asks_less(world: World) -> None:
+    """One attempt at what is known is how a last look is told from others: no volumes are asked for there."""
+    world.offline()
+    world.kafka.boot(1)
+
+    await world.recover(policy(patience=5, attempts=1))
+
+    assert world.kafka.known.count(frozenset()) > 5
+
+
 async def test_a_clean_member_that_answers_while_a_person_ponders_gets_its_full_patience(world: World) -> None:
     world.offline()
     world.before("granted", lambda: world.clock.advance(timedelta(minutes=10)))

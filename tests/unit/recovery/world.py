@@ -41,9 +41,10 @@ ORDERS = TopicPartition("orders", 0)
 PAYMENTS = TopicPartition("payments", 0)
 
 
-def policy(approval: Approval = Approval.AUTO, *wave_sizes: int, patience: float = 30) -> Policy:
+def policy(approval: Approval = Approval.AUTO, *wave_sizes: int, patience: float = 30, attempts: int = 3) -> Policy:
     """One rule for every topic."""
-    rule = Rule("rule", approval=approval, patience=timedelta(seconds=patience))
+    evidence = EvidenceRules(attempts=attempts)
+    rule = Rule("rule", approval=approval, patience=timedelta(seconds=patience), evidence=evidence)
     return Policy((rule,), Limits(wave_sizes=wave_sizes or (500,)))
 
 

@@ -64,6 +64,8 @@ def _beats(
     for ours, theirs in pairs:
         if ours != theirs:
             return ours > theirs
+    if one.log.almost_full != other.log.almost_full:
+        return other.log.almost_full
     if one.log.local_start != other.log.local_start:
         return _begins_locally(one.log) < _begins_locally(other.log)
     return partition.assignment.index(one.broker) < partition.assignment.index(other.broker)
@@ -74,7 +76,7 @@ def _same(one: Replica, other: Replica) -> bool:
         return True
     if one.log is None or other.log is None or one.log.epochs is None or other.log.epochs is None:
         return False
-    if one.log.local_start != other.log.local_start:
+    if (one.log.local_start, one.log.almost_full) != (other.log.local_start, other.log.almost_full):
         return False
     return (one.log.start, one.log.end, _spread(one.log)) == (other.log.start, other.log.end, _spread(other.log))
 
