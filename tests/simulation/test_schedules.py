@@ -15,7 +15,7 @@ from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 from kafka_recovery.simulator.model.settings import Settings
 
-PINNED = 7, "e78ce8fc892017277d6e6eb9f90f90d04cc049a06070a085dbbe1e40aafdf002"
+PINNED = 8, "d0d5941b11325666a638b898054d2332606bd83bfedee520c60e1b9ded9fd3ed"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here.
 
 A field that is new, and the same in all of them, is no other drawing.

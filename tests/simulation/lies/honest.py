@@ -22,6 +22,7 @@ from simulation.test_oracle_corners import LONGEST_OF_ORDERS, OVERTHROWN, incide
 
 PLAIN, FORKED, KILLED = "two waves", "two logs that forked", "an engine that is killed once it has elected"
 REFUSED, ANOTHER, OVERTHROWING = "a refusal", "somebody else's election", "an old leader that goes on"
+ON_DISK = "a follower without room, and copies that begin elsewhere on their disks"
 WRONG, CROSSED = "a broker that is wrong about a log end", "an owner's order that crosses a restore"
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -42,6 +43,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     REFUSED: incident(rules=Rules(min_replication_factor=4), quiet_at=60.0, lost=(1,)),
     ANOTHER: incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")),
     OVERTHROWING: OVERTHROWN,
+    ON_DISK: incident(
+        *(Fault(4, Kind.CLEANED_DISK, broker, partition="orders-0", count=broker - 1) for broker in (1, 2, 3)),
+        Fault(28, Kind.FULL_VOLUME, 2),
+    ),
     WRONG: incident(Fault(29, Kind.MISREPORT, 2, delay=20.0)),
     CROSSED: incident(
         Fault(29, Kind.REASSIGN, upon=Upon.RESTORE, later=0.005, partition="orders-0", replicas=(3, 2, 1))

@@ -22,8 +22,8 @@ FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WHY = Reason("LeaderUnresponsive", "it does not answer")
 
 _FACTS = (
-    "misreported", "looked", "shown", "unshown", "kept", "granted", "asked", "answered", "wished", "held", "ordered",
-    "led", "concluded", "waited", "delayed", "paused", "configured", "ran",
+    "misreported", "filled", "looked", "shown", "unshown", "kept", "granted", "asked", "answered", "wished", "held",
+    "ordered", "led", "concluded", "waited", "delayed", "paused", "configured", "ran",
 )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.ids import Offset
@@ -11,7 +13,7 @@ from kafka_recovery.domain.plan import Lack
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.facts import Misreported
 from kafka_recovery.simulator.histories.judging.readings import CONTRADICTS
-from simulation.lies.honest import FORKED, OVERTHROWING, PLAIN, WRONG
+from simulation.lies.honest import FORKED, ON_DISK, OVERTHROWING, PLAIN, WRONG
 from simulation.lies.liars import FIRST, Liar, Tell, lies, together
 
 LOSSLESS, BOUNDED = LossClass.LOSSLESS, LossClass.BOUNDED
@@ -33,6 +35,13 @@ def _believes(off: int) -> Tell:
 def _said_to_contradict(seen: PartitionEvidence) -> tuple[Replica, ...]:
     why = Reason(CONTRADICTS, "so they say")
     return tuple(replace(replica, problem=why) for replica in seen.replicas)
+
+
+def _with_logs(**values: Any) -> Callable[[PartitionEvidence], tuple[Replica, ...]]:
+    """All copies of a partition, each with a log that is another one."""
+    return lambda seen: tuple(
+        replace(copy, log=replace(copy.log, **values)) if copy.log else copy for copy in seen.replicas
+    )
 
 
 LIES = (
@@ -86,6 +95,12 @@ LIES = (
     }),
     *lies("nobody_else_is_named", PLAIN, {
         "everybody": lambda it: it.looks(replicas=_said_to_contradict),
+    }),
+    *lies("disks_are_as_told", ON_DISK, {
+        "a volume with room is full": lambda it: it.looks(replicas=_with_logs(almost_full=True)),
+        "a full volume has room": lambda it: it.looks(replicas=_with_logs(almost_full=False)),
+        "all copies begin at once on their disks": lambda it: it.looks(replicas=_with_logs(local_start=Offset(0))),
+        "the volume was filled later": lambda it: it.tells(it.story.filled, at=900.0),
     }),
     *lies("lacks_are_true", PLAIN, {
         "what nobody holds": lambda it: it.decides(

@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A history to come, by its name: `v7:17` for a seed, a file's name for a scenario."""
+    """A history to come, by its name: `v8:17` for a seed, a file's name for a scenario."""
 
     name: str
     scenario: Callable[[], Scenario]

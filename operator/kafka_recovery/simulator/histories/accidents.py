@@ -52,7 +52,7 @@ _OF_ALL = frozenset(
 )  # fmt: skip
 _LOST = (0.01, 0.05, 0.2, 0.5)
 _OVERTAKEN = (0.1, 0.3, 0.9)
-_DRAWN_APART = OF_WIRES | {Kind.LAG}
+_DRAWN_APART = OF_WIRES | {Kind.LAG, Kind.FULL_VOLUME, Kind.CLEANED_DISK}
 """Accidents of which no seed has an opinion: another kind among these would change what every seed draws."""
 
 _OPINIONS = (0, 0, 1, 1, 4)

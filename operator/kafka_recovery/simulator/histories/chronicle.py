@@ -27,6 +27,7 @@ from kafka_recovery.simulator.histories.facts import (
     Configured,
     Copy,
     Delayed,
+    Filled,
     Granted,
     Held,
     Kept,
@@ -78,6 +79,7 @@ class Chronicle:
     paused: list[Paused] = field(default_factory=list)
     configured: list[Configured] = field(default_factory=list)
     misreported: list[Misreported] = field(default_factory=list)
+    filled: list[Filled] = field(default_factory=list)
     witnessed: dict[TopicPartition, Witnessed] = field(default_factory=dict)
     """The last of each partition that no later leader contradicts."""
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)
@@ -216,7 +218,7 @@ class Chronicle:
             for replica in partition.replicas:
                 log = self.kafka.brokers[replica.broker].storage.peek(partition.id) if replica.log else None
                 if log is not None:
-                    yield (partition.id, replica.broker), Copy(log.start, log.end, tuple(log.batches))
+                    yield (partition.id, replica.broker), Copy(log.start, log.end, tuple(log.batches), log.local_start)
 
     def step(
         self,

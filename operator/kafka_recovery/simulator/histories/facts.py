@@ -29,11 +29,12 @@ def is_engine(by: str) -> bool:
 
 
 class Copy(NamedTuple):
-    """A replica's true log at one moment."""
+    """A replica's true log at one moment. `local_start`: where it begins on the broker's own disk."""
 
     start: int
     end: int
     batches: tuple[Batch, ...]
+    local_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,15 @@ class Misreported:
     at: float
     broker: int
     records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """From now on a broker's volume is full, or has room again."""
+
+    at: float
+    broker: BrokerId
+    full: bool
 
 
 @dataclass(frozen=True, slots=True)

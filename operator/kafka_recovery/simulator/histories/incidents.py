@@ -17,6 +17,9 @@ _BEST_STANDS_LAST = 0.6
 _COPIES = 3
 """Of so many, two in sync and two that answer prove how much is lost at most."""
 
+_FULL_TOO = 0.3
+"""How often volumes fill up besides, where disks were cleaned."""
+
 _BACK = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}
 """What brings a broker back; any other is started."""
 
@@ -26,7 +29,7 @@ class Incident:
     """What happens to a partition, and what is written for its sake. `alone`: since when nothing else is written.
 
     `elr`: without eligible leader replicas it would be none; `bounds`: nor without what bounds a loss. `raises`:
-    min.insync.replicas is raised from 1 while its leader's metadata are behind.
+    min.insync.replicas is raised from 1 while its leader's metadata are behind. `apart`: there is no other partition.
     """
 
     partition: str
@@ -37,6 +40,7 @@ class Incident:
     elr: bool = False
     bounds: bool = False
     raises: bool = False
+    apart: bool = False
 
     def of(self, topic: Topic) -> bool:
         """Whether the partition is one of this topic's."""
@@ -179,6 +183,28 @@ class Incidents:
             Fault(fallen, self.chance.choice((Kind.KILL, Kind.CRASH)), leader),
         ]
         return Incident(name, replicas, tuple(faults), raises=True)
+
+    def on_disk(self, topics: tuple[Topic, ...], fallen: float, called: float, *, tiered: bool) -> Incident:
+        """Nothing is written any more when followers and leader fall, so that all hold the same; their disks differ.
+
+        `tiered`: each has cleaned its own disk. Else volumes fill up while nobody leads, once an engine is called too.
+        """
+        name, replicas = f"{topics[0].name}-0", topics[0].assignments[0]
+        alone = self._moment(5, 7)
+        faults = [Fault(self._moment(alone + 4, fallen - 3), Kind.KILL, broker) for broker in replicas[1:]]
+        faults.append(Fault(self._moment(fallen, fallen + 1), Kind.KILL, replicas[0]))
+        faults += [Fault(self._moment(fallen + 1, fallen + 3), Kind.START, broker) for broker in replicas[1:]]
+        if tiered:
+            for broker in replicas:
+                at, count = self._moment(alone + 1, alone + 4), self.chance.choice((0, 1, 1, 3, 10))
+                faults.append(Fault(at, Kind.CLEANED_DISK, broker, partition=name, count=count))
+        if not tiered or self.chance.random() < _FULL_TOO:
+            for broker in self.chance.sample(replicas, self.chance.randint(1, len(replicas))):
+                upon = self.chance.choice((None, None, None, Upon.LOOKED, Upon.PLANNED))
+                at = fallen + 3 if upon is None else called - 1
+                lasting = self.chance.choice((None, None, self._moment(10, 60)))
+                faults.append(Fault(round(at, 2), Kind.FULL_VOLUME, broker, upon=upon, lasting=lasting))
+        return Incident(name, replicas, tuple(faults), alone=alone, apart=True)
 
     def _moving(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
         """The same as ever, while the partition is being moved to another broker."""

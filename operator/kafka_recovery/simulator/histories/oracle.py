@@ -48,6 +48,7 @@ from kafka_recovery.simulator.histories.judging.losses import (
 )
 from kafka_recovery.simulator.histories.judging.marks import marks
 from kafka_recovery.simulator.histories.judging.named import named
+from kafka_recovery.simulator.histories.judging.on_disk import disks_are_as_told
 from kafka_recovery.simulator.histories.judging.orders import (
     no_order_is_left_behind,
     nothing_that_was_not_asked,
@@ -86,6 +87,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     lacks_are_true,
     who_contradicts_itself_is_named,
     nobody_else_is_named,
+    disks_are_as_told,
     nobody_from_silence,
     nothing_forbids_it,
     best_first,

@@ -80,6 +80,10 @@ class Kind(StrEnum):
     """Somebody deletes a topic and creates another one of that name."""
     LOG_DIR = "log-dir"
     """A broker's log directory goes offline."""
+    FULL_VOLUME = "full-volume"
+    """A broker's volume has no room for another write."""
+    CLEANED_DISK = "cleaned-disk"
+    """A partition's topic is tiered from now on, and a broker's own disk keeps the last `count` records only."""
     JUMP = "jump"
     """The wall clock of a machine that runs engines jumps by `delay` seconds."""
     KILL_ENGINE = "kill-engine"
@@ -129,7 +133,7 @@ class Kind(StrEnum):
 OF_PARTITIONS = frozenset(
     {
         Kind.REASSIGN, Kind.CANCEL, Kind.RECREATE, Kind.MIN_ISR, Kind.UNCLEAN, Kind.DELETE_RECORDS, Kind.ELECT,
-        Kind.PREFER,
+        Kind.PREFER, Kind.CLEANED_DISK,
     }
 )  # fmt: skip
 """What strikes a partition or its topic."""

@@ -41,7 +41,7 @@ _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
         Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF, Kind.STALL, Kind.NAMELESS,
-        Kind.SHARED, Kind.MISREPORT, Kind.LAG,
+        Kind.SHARED, Kind.MISREPORT, Kind.LAG, Kind.FULL_VOLUME, Kind.CLEANED_DISK,
     }
 )  # fmt: skip
 _SCENARIO = TypeAdapter(Scenario)

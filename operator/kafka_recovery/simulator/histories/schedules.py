@@ -29,7 +29,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 7
+VERSION = 8
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
 
 _STREAM = 5
@@ -47,13 +47,16 @@ _TAKEN_OVER = 10
 _RAISED, _RAISED_FIRST = 20, 18
 """One history of so many, and the first of them, is about a minimum that is raised before its leader knows."""
 
+_ON_DISK, _TIERED_FIRST, _FULL_FIRST = 20, 7, 13
+"""One history of so many, and the first of them, is about a tiered topic, and another one about full volumes."""
+
 _MOST_SEEDS = 1_000_000
 _STEPS = (40, 100, 150, 250)
 """An engine's run seldom takes more IO steps than the last of these."""
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v7:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v8:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -71,7 +74,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v7:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v8:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -108,6 +111,11 @@ class _Draw:
         incident = incidents.contested(topics, fallen) if rivals else incidents.drawn(topics, fallen, called)
         if seed % _RAISED == _RAISED_FIRST:
             incident = Incidents(random.Random(f"raised/{_STREAM}/{seed}"), brokers).raised(topics, fallen)
+        if (place := seed % _ON_DISK) in (_TIERED_FIRST, _FULL_FIRST):
+            apart = Incidents(random.Random(f"on disk/{_STREAM}/{seed}"), brokers)
+            incident = apart.on_disk(topics, fallen, called, tiered=place == _TIERED_FIRST)
+        if incident.apart:
+            topics = (replace(topics[0], assignments=topics[0].assignments[:1]),)
         if incident.bounds or incident.raises:
             at_first = 1 if incident.raises else 2
             topics = tuple(replace(topic, min_isr=at_first) if incident.of(topic) else topic for topic in topics)

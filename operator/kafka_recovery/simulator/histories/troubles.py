@@ -11,7 +11,7 @@ from typing import Any
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Misreported, Step, Wished
+from kafka_recovery.simulator.histories.facts import Filled, Misreported, Step, Wished
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
 from kafka_recovery.simulator.host.dialing import PORT, Names
 from kafka_recovery.simulator.host.disks import Disk
@@ -83,12 +83,14 @@ class Troubles:
             _ON_ANYTHING[fault.kind](self, fault)
 
     def everything_is_well_again(self) -> None:
-        """Nothing goes wrong any more, and every broker is back."""
+        """Nothing goes wrong any more, every broker is back, and there is room."""
         kafka = self.kafka
         self._mend_network()
         kafka.grants.allow_everything()
         for broker in kafka.brokers.values():
             broker.misreports, broker.metadata_lag = 0, 0.0
+            if broker.storage.full:
+                self._fill(broker.id, full=False)
         kafka.thaw_controller()
         kafka.start_controller()
         self._wish(suspended=False, authority="Automatic")
@@ -178,6 +180,19 @@ class Troubles:
 
     def _log_dir(self, broker: BrokerId, fault: Fault) -> None:
         self.kafka.log_dir_offline(broker, self.scenario.partitions)
+
+    def _full_volume(self, broker: BrokerId, fault: Fault) -> None:
+        self._fill(broker, full=True)
+        self._later(fault, partial(self._fill, broker, full=False))
+
+    def _fill(self, broker: BrokerId, *, full: bool) -> None:
+        self.story.filled.append(Filled(self.story.now, broker, full))
+        self.kafka.fill_volume(broker, full=full)
+
+    def _cleaned_disk(self, broker: BrokerId, fault: Fault) -> None:
+        id = _partition(fault)
+        self.kafka.set_tiered(id.topic)
+        self.kafka.delete_locally(broker, id, self.kafka.truth.log_end(broker, id) - fault.count)
 
     def _mute(self, broker: BrokerId, fault: Fault) -> None:
         for name in self.kafka.controllers.names:
@@ -343,6 +358,8 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.ISOLATE: Troubles._isolate,
     Kind.HIDE: Troubles._hide,
     Kind.LOG_DIR: Troubles._log_dir,
+    Kind.FULL_VOLUME: Troubles._full_volume,
+    Kind.CLEANED_DISK: Troubles._cleaned_disk,
     Kind.MUTE: Troubles._mute,
     Kind.DEAF: Troubles._deaf,
     Kind.STALL: Troubles._stall,

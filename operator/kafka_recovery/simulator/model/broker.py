@@ -117,6 +117,17 @@ class Broker:
         self.storage.stopped(clean_epoch=self.epoch if clean else None)
         self._forget_process()
 
+    def has_room(self) -> bool:
+        """Whether its volume takes a write. If not, its only log directory goes offline, and Kafka ends the process."""
+        if self.storage.full:
+            self.node.after(0.0, self._halt)
+        return not self.storage.full
+
+    def _halt(self) -> None:
+        self.timeline.tell(self.node.title, What.FAULT, stopped="for want of room on its volume")
+        self.stopped(clean=False)
+        self.node.stop()
+
     def stop_cleanly(self) -> None:
         """The end of a controlled shutdown."""
         self.timeline.tell(self.node.title, What.FAULT, stopped="cleanly")
@@ -272,6 +283,8 @@ class Broker:
         """Become leader, unless newer metadata has come meanwhile."""
         state = self.partition_state(copy.id)
         if self.copies.get(copy.id) is not copy or state is None or state.leader_epoch != epoch:
+            return
+        if not self.has_room():  # it writes down its leader epoch first
             return
         self._leave_roles(copy)
         copy.state = state

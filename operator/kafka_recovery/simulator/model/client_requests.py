@@ -44,10 +44,11 @@ class EndsOfEpochs(Request[EpochsEnd]):
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """`sizes`: bytes by partition; `failed`: replicas in a directory that is offline."""
+    """`sizes`: bytes by partition; `failed`: replicas in a directory that is offline; `full`: the other has no room."""
 
     sizes: Mapping[TopicPartition, int]
     failed: tuple[TopicPartition, ...]
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)

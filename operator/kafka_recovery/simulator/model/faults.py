@@ -96,6 +96,13 @@ class Faults:
             self._fault(found.node.title, log_directory_offline=tuple(map(str, partitions)))
             found.lose_directory(frozenset(partitions))
 
+    def fill_volume(self, broker: int, *, full: bool = True) -> None:
+        """Something fills the volume of a broker, or makes room on it again."""
+        found = self._broker(broker)
+        if found.storage.full != full:
+            self._fault(found.node.title, volume_full=full)
+            found.storage.full = full
+
     def isolate(self, broker: int, *, from_controllers: bool = True, from_brokers: bool = False) -> None:
         """Cut the broker off from those, both ways."""
         kinds = {Kind.CONTROLLER: from_controllers, Kind.BROKER: from_brokers}
@@ -200,7 +207,9 @@ class Faults:
 
     def delete_locally(self, broker: int, partition: TopicPartition, before: int) -> None:
         """One broker's local retention: what is before this offset is in the remote tier, and no longer on its disk."""
-        self._broker(broker).copies[partition].log.retain_locally_from(before)
+        copy = self._broker(broker).copies.get(partition)
+        if copy is not None:
+            copy.log.retain_locally_from(before)
 
     def set_min_isr(self, topic: str, min_isr: int) -> None:
         """Set min.insync.replicas."""

@@ -146,6 +146,8 @@ class Fetcher:
                 return
             self.truncate(partition, to)
         elif fetched.batches:
+            if not self.broker.has_room():
+                return
             for batch in fetched.batches:
                 if batch.first >= log.end:
                     log.append(batch)

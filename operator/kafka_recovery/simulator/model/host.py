@@ -54,6 +54,10 @@ class Host(Protocol):
         """A topic by this broker's own metadata."""
         ...
 
+    def has_room(self) -> bool:
+        """Whether its volume takes a write; a broker whose volume does not take one ends."""
+        ...
+
     def written(self, log: Log) -> None:
         """The log has new records in the page cache."""
         ...

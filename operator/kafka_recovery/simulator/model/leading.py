@@ -118,6 +118,8 @@ class Leading:
         if last is not None and batch.sequence <= last.sequence:
             known = next((b for b in log.batches if (b.producer, b.sequence) == (batch.producer, batch.sequence)), last)
             first, end = known.first, known.end
+        elif not self.broker.has_room():
+            return
         else:
             self._note_who_is_level()
             first, end = log.end, log.end + batch.records

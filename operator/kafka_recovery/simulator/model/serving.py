@@ -310,7 +310,7 @@ class Serving:
 
     def _log_directory(self, _: DescribeLogDirectory) -> LogDirectory:
         sizes = {id: sum(map(_size, copy.log.batches)) for id, copy in self.broker.copies.items()}
-        return LogDirectory(sizes, tuple(sorted(self.broker.dead_directories)))
+        return LogDirectory(sizes, tuple(sorted(self.broker.dead_directories)), self.broker.storage.full)
 
     def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""

@@ -18,7 +18,8 @@ class Storage:
     """All logs of one broker. `loaded`: logs given in bulk, shared between brokers until first touched.
 
     `clean_epoch`: the broker epoch of a clean stop, which the next registration names; NO_BROKER_EPOCH after any other.
-    `losses`: when records were lost to a crash or a new disk. `disks` counts them, the present one too.
+    `full`: its volume has no room for another write. `losses`: when records were lost to a crash or a new disk. `disks`
+    counts them, the present one too.
     """
 
     settings: Settings
@@ -29,6 +30,7 @@ class Storage:
     clean_epoch: int = NO_BROKER_EPOCH
     losses: list[float] = field(default_factory=list)
     disks: int = 1
+    full: bool = False
     _dirty: dict[int, Log] = field(default_factory=dict)
 
     @property

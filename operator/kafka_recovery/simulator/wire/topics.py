@@ -207,8 +207,8 @@ def _directories(answer: LogDirectory, wanted: set[TopicPartition] | None) -> It
         )
         for name, parts in by_topic(sizes.items()).items()
     ]
-    used = sum(answer.sizes.values())
-    healthy = {"log_dir": _DIRECTORY, "total_bytes": _CAPACITY, "usable_bytes": _CAPACITY - used}
+    usable = 0 if answer.full else _CAPACITY - sum(answer.sizes.values())
+    healthy = {"log_dir": _DIRECTORY, "total_bytes": _CAPACITY, "usable_bytes": usable}
     yield Values(error_code=0, **healthy, topics=found, is_cordoned=False)
     if answer.failed:
         failed = {"log_dir": _DIRECTORY + "-failed", "total_bytes": -1, "usable_bytes": -1}

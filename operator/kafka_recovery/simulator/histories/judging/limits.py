@@ -14,6 +14,7 @@ from kafka_recovery.simulator.histories.facts import LAST, Asked, Concluded, Loo
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.choices import WISHES
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
+from kafka_recovery.simulator.histories.judging.on_disk import has_no_room
 from kafka_recovery.simulator.histories.scenario import Scenario
 
 _SLACK = 0.1
@@ -28,7 +29,8 @@ _RELAY = 2.5
 def approval_is_for_this_plan(story: Chronicle, scenario: Scenario) -> Examined:
     """What needs a person's yes has it, for exactly the plan that is carried out.
 
-    Whether it needs one is said by the plan's own policy and by what its owners want now, whichever is stricter.
+    Whether it needs one is said by the plan's own policy and by what its owners want now, whichever is stricter. An
+    election of a leader whose volume was full when the plan looked, and is full now, needs one whatever they say.
     """
     yes = [(granted.digest, granted.at) for granted in story.granted if granted.by is not None]
     for asked in story.requests("elect"):
@@ -259,7 +261,8 @@ def _looked_again(story: Chronicle, asked: Asked, id: TopicPartition, until: flo
 
 
 def _needs_a_person(story: Chronicle, asked: Asked, digest: str, decision: Decision) -> bool:
-    if _wants_a_person(story.plan(digest).policy, decision):
+    plan = story.plan(digest)
+    if _wants_a_person(plan.policy, decision) or has_no_room(story, digest, decision.leader, asked.at):
         return True
     looked = story.last_look(asked, decision.id)
     wishes = story.wishes(_began(looked, asked) - WISHES, asked.at)

@@ -17,6 +17,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
+from kafka_recovery.simulator.histories.judging.on_disk import is_full
 from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.host.dialing import NAMELESS, SHARED
@@ -58,6 +59,8 @@ EVENTS = (
     "owners changed their minds during a run",
     "an election after owners had changed their minds",
     "a person said no",
+    "a leader was elected whose volume was full",
+    "equal copies of a tiered topic of which one begins earlier on its disk",
     "an election lost acknowledged records",
     "a class was proven and carried out",
     "a bound was proven",
@@ -188,6 +191,12 @@ def _plans(story: Chronicle, scenario: Scenario) -> Iterator[str]:
                 yield "a bound was proven"
             if decision.leader is not None and _clean_member_is_back(plan.evidence, decision):
                 yield "patience ran out"
+        for seen in plan.evidence.partitions:
+            logs = [replica.log for replica in seen.replicas if replica.log]
+            if len({(log.end, log.epochs) for log in logs}) < len(
+                {(log.end, log.epochs, log.local_start) for log in logs}
+            ):
+                yield "equal copies of a tiered topic of which one begins earlier on its disk"
     for said in story.concluded:
         if said.outcome.outcome is Outcome.REFUSED and said.outcome.reason is not None:
             yield f"forbidden: {said.outcome.reason.code}"
@@ -226,6 +235,8 @@ def _elections(story: Chronicle, scenario: Scenario) -> Iterator[str]:
             continue
         if held.lost:
             yield "an election lost acknowledged records"
+        if is_full(story, held.leader, held.at):
+            yield "a leader was elected whose volume was full"
         if str(held.id) in raised:
             yield "an election after a minimum was raised that the last leader had not applied"
         asked = next((a for a in reversed(story.asked) if _asked_for(a, held.by, held.at) and _names(a, held)), None)
