@@ -1,18 +1,15 @@
 """The small defects that show each promise of the oracle to have teeth: a table of docs/contributing/simulator.md.
 
-PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations.promises    # after a change of mutations or of patches
+PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations.promises    # after a change of mutations
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kafka_recovery.simulator.histories.oracle import INVARIANTS
 from mutations.catalogue import listed
-from simulation.test_oracle_corners import CORNERS
-from simulation.test_oracle_teeth import DEFECTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "simulator.md"
 WANTED = 3
@@ -22,15 +19,11 @@ PROMISES = tuple(invariant.__name__ for invariant in INVARIANTS)
 
 def mutations() -> Mapping[str, tuple[str, ...]]:
     """Of each promise: the listed mutations that it reports."""
-    found = ((each.reported_by, each.id) for each in listed() if each.reported_by)
-    return _of_each(found)
-
-
-def patches() -> Mapping[str, tuple[str, ...]]:
-    """Of each promise: the patches of functions that only it is asked to report, in histories drawn or written."""
-    drawn = ((defect.caught_by[0], defect.name) for defect in DEFECTS if len(defect.caught_by) == 1)
-    written = ((corner.caught_by, corner.name) for corner in CORNERS)
-    return _of_each((*drawn, *written))
+    names: dict[str, set[str]] = {promise: set() for promise in PROMISES}
+    for each in listed():
+        if each.reported_by in names:
+            names[each.reported_by].add(each.id)
+    return {promise: tuple(sorted(of_it)) for promise, of_it in names.items()}
 
 
 def wanting() -> Iterator[str]:
@@ -44,18 +37,10 @@ def page(text: str) -> str:
     return "".join((before, BEGIN, *_table(), END, rest.partition(END)[2]))
 
 
-def _of_each(found: Iterable[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
-    names: dict[str, list[str]] = defaultdict(list)
-    for promise, name in found:
-        names[promise].append(name)
-    return {promise: tuple(sorted(set(names[promise]))) for promise in PROMISES}
-
-
 def _table() -> Iterator[str]:
-    one, other = mutations(), patches()
-    yield "| promise | listed mutations | patches of functions |\n|---|---|---|\n"
-    for promise in PROMISES:
-        yield f"| `{promise}` | {', '.join(f'`{name}`' for name in one[promise])} | {', '.join(other[promise])} |\n"
+    yield "| promise | listed mutations |\n|---|---|\n"
+    for promise, names in mutations().items():
+        yield f"| `{promise}` | {', '.join(f'`{name}`' for name in names)} |\n"
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 from kafka_recovery.simulator.model.grants import Operation
-from simulation.defects import Patch
 from simulation.test_oracle_corners import ONE_AFTER_THE_OTHER, incident
 
 Shows = Callable[[Chronicle], bool]
+Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def said(code: str) -> Shows:
