@@ -74,7 +74,7 @@ def requests(draw: st.DrawFn, end: BrokerId) -> tuple[Api, int, bytes]:
 
 
 @pytest.mark.parametrize("end", list(ENDS))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_message_is_answered_or_ends_the_connection(end: BrokerId, data: st.DataObject) -> None:
     asked: list[tuple[Api, int, bytes]] = data.draw(st.lists(requests(end), min_size=1, max_size=4))
