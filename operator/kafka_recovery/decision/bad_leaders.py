@@ -70,8 +70,8 @@ def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
     ]
     lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
     return (
-        f"Broker {leader} was named as leader of {named([each.id for each in decisions])}: by "
-        f"{decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
+        f"Broker {leader} was named, by a person or a ranking, as leader of {named([each.id for each in decisions])}: "
+        f"by {decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
         f"broker {leader} elects {better}."
     )
 
@@ -89,7 +89,7 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: boo
         if over or not others:
             yield f"{held}. {deleted}"
             continue
-        first = f"See first if {named_brokers(others, 'or')} can lead with its own disk; plan again."
+        first = f"See first if {named_brokers(others, 'or')} can start with its own disk."
         yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
 
 

@@ -104,13 +104,13 @@ def _told(alike: Sequence[BetterProof]) -> str:
     order, leader, broker, loss_class, *_ = alike[0]
     ids, lacks = named([each.id for each in alike]), sum(each.lacks for each in alike)
     if loss_class is LossClass.LOSSLESS:
-        lost = "it is proven that no record acknowledged with acks=all would be lost"
-        others = f" (of the {records(lacks)} that others hold and it lacks, none was so acknowledged)"
+        lost = "no record acknowledged with acks=all is lost"
+        others = f" Others hold {records(lacks)} that it lacks; none of them was so acknowledged."
     else:
         most = records(sum(each.at_most for each in alike))
-        lost = f"it is proven that at most {most} acknowledged with acks=all would be lost"
-        others = f", though others hold {records(lacks)} that it lacks"
+        lost = f"at most {most} acknowledged with acks=all are lost"
+        others = f" Others hold {records(lacks)} that it lacks."
     return (
-        f"If broker {broker} led {ids}, {lost}{others if lacks else ''}; {order} chooses broker {leader}. "
-        f"{BY_PROOF[0].upper()}{BY_PROOF[1:]}."
+        f"Broker {broker} is the better leader of {ids}: with it, that is proven, {lost}.{others if lacks else ''} "
+        f"{order} chooses broker {leader}. {BY_PROOF[0].upper()}{BY_PROOF[1:]}."
     )

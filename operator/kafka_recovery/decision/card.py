@@ -6,17 +6,21 @@ Counted over all partitions of the plan; what is alike is said once. Words and f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, longer_but_older, partitions, records
+from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
-from kafka_recovery.decision.holding import may_return
+from kafka_recovery.decision.holding import keep_off, may_return
+from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
+from kafka_recovery.decision.pods import SILENT_BROKER
+from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.returns import (
     away,
     before_consent,
@@ -25,7 +29,7 @@ from kafka_recovery.decision.returns import (
     listed_brokers,
     named_brokers,
 )
-from kafka_recovery.decision.waiting import Choice, Question, asked_about_all, elect_or_wait, short_members
+from kafka_recovery.decision.waiting import Choice, asked_about_all, elect_or_wait
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -41,14 +45,16 @@ _NAMED = 4
 class AtHand:
     """What whoever reads the card can type there. `approve`: the command that is next if nothing is waited for.
 
-    `begins`: when the elections begin that the policy asks nobody about, as a sentence; `stop`: what stops them. Empty:
-    there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
+    `begins`: when the elections begin that the policy asks nobody about; `stop`: what stops them, and lets them go on
+    later. Empty: there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
+    `better`: the command that leads to a plan with better leaders.
     """
 
     approve: str = ""
-    begins: str = "They begin as soon as this plan is carried out."
+    begins: str = "as soon as this plan is carried out"
     stop: str = ""
     asked: str = ""
+    better: str = ""
 
 
 NOTHING_AT_HAND = AtHand()
@@ -60,7 +66,7 @@ class Card:
     is elected, what that loses. `choice`: what to find out first, and why; None where nothing is elected by the plan
     any more. `brokers`: those first whose return decides most, counted over `offline` partitions. `partitions`: as they
     were seen. `planned` and `kafka`: under which condition a broker deletes its `cost` and its `kafka_cost`; None:
-    nobody would. `command`: when to type what.
+    nobody would. `command`: when to type what. `better`: what to type in place of approving.
     """
 
     stop: tuple[str, ...]
@@ -72,6 +78,7 @@ class Card:
     planned: str | None
     kafka: str
     command: tuple[str, str] | None
+    better: str = ""
 
 
 def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -> Card:
@@ -92,6 +99,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
         _if_planned(plan, over=over),
         _if_kafka(offline),
         _command(plan, choice, at_hand) if choice else None,
+        at_hand.better if choice else "",
     )
 
 
@@ -121,24 +129,31 @@ def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | N
     if not plan.elections or not at_hand.approve:
         return None
     if choice.stop:
-        return f"{last_resort(plan)}:", at_hand.approve
-    asked = any(each.needs_approval for each in plan.elections.values())
-    return "Next, if you approve:" if asked else "To carry it out:", at_hand.approve
+        return (f"{when}:", at_hand.approve) if (when := last_resort(plan)) else None
+    if not any(each.needs_approval for each in plan.elections.values()):
+        return "To carry it out:", at_hand.approve
+    done_first = any(each.asked == _BEFORE for each in choice.questions)
+    return "Then, if you approve:" if done_first else "Next, if you approve:", at_hand.approve
 
 
-def last_resort(plan: Plan) -> str:
-    """When to carry out a plan all the same that opens with why nobody may approve it; empty: it does not."""
+def last_resort(plan: Plan) -> str | None:
+    """When to approve a plan all the same that opens with why nobody may; empty: it does not; None: never.
+
+    Never: another plan is better, and can be had.
+    """
     if not why_stopped(plan):
         return ""
-    return _LAST_RESORTS[against(plan)]
+    if _is_bettered(plan):
+        return None
+    if against(plan) is Against.EMPTY:
+        return "Only if no other copy is left"
+    if short := short_members(plan):
+        return f"Only if the own volume of {named_brokers(short)} is lost"
+    return "Only if it can't be heard again"
 
 
-_LAST_RESORTS = {
-    Against.NAMED: "Can lose more than need be",
-    Against.BETTER_PROOF: "Can lose more than need be",
-    Against.EMPTY: "Only if no other copy is left",
-    None: "If all else fails",
-}
+def _is_bettered(plan: Plan) -> bool:
+    return against(plan) in (Against.NAMED, Against.BETTER_PROOF)
 
 
 def in_place_of_electing(plan: Plan) -> Iterator[str]:
@@ -148,7 +163,7 @@ def in_place_of_electing(plan: Plan) -> Iterator[str]:
 
 def _waited_for(plan: Plan) -> Choice:
     found = elect_or_wait(plan)
-    return replace(found, stop=(*found.stop, *bad_leaders(plan)))
+    return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan)))
 
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
@@ -159,8 +174,7 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     return replace(
         found,
         unasked=unasked,
-        first=(*found.first, *before_consent(plan)),
-        questions=(*found.questions, *_before(elections)),
+        first=(*found.first, *before_consent(plan, either=_is_bettered(plan))),
         after=(
             *_if_not(plan, passes=bool(at_hand.asked and at_hand.begins)),
             *_after(elections, plan.evidence.cluster),
@@ -171,11 +185,16 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
 def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
     """Elections that nobody is asked about, before a person waits for what they were asked."""
     if ids := [id for id, each in plan.elections.items() if not each.needs_approval]:
-        word = "ASKED ALL THE SAME" if at_hand.asked else "UNASKED"
-        why = f"A person is asked now: {at_hand.asked}." if at_hand.asked else ""
         stop = f"To stop that: {at_hand.stop}" if at_hand.stop else ""
-        told = f"{word}: the policy asks nobody about the election of {named(ids)}."
-        yield " ".join(filter(None, (told, why, at_hand.begins, stop)))
+        if at_hand.asked:
+            told = f"ASKED ALL THE SAME: the policy asks nobody about the election of {named(ids)}."
+            begins = f"They begin {at_hand.begins}." if at_hand.begins else ""
+            yield " ".join(filter(None, (told, f"A person is asked now: {at_hand.asked}.", begins, stop)))
+            return
+        told = f"UNASKED: leaders of {named(ids)} are elected WITHOUT anybody's yes, {at_hand.begins}."
+        lossless = all(_is_lossless(plan.elections[id]) for id in ids)
+        proven = "Let it go on: no record acknowledged with acks=all is lost." if lossless else ""
+        yield " ".join(filter(None, (told, proven, stop)))
 
 
 def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:
@@ -195,6 +214,7 @@ def _elected(plan: Plan, found: Sequence[BrokerCost], *, over: bool = False) -> 
     yield from _left_alone(plan)
     if not over:
         yield from _held_back(plan)
+    yield from longer_but_older(plan)
     if elections:
         yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, found, proven_too=False)))
 
@@ -257,7 +277,11 @@ def _if_asked(elected: Sequence[Decision]) -> str:
     if len(unasked) == len(elected):
         return "; the policy asks NOBODY about that"
     asked = len(elected) - len(unasked)
-    return f": on {asked:,} if it is approved; the policy asks NOBODY about the other {len(unasked):,}"
+    return f": on {asked:,} if it is approved, {len(unasked):,} UNASKED"
+
+
+def _is_lossless(decision: Decision) -> bool:
+    return decision.loss is not None and decision.loss.loss_class is LossClass.LOSSLESS
 
 
 def _is_unclean(election: tuple[Decision, PartitionEvidence]) -> bool:
@@ -272,7 +296,7 @@ def _proven(elected: Sequence[Decision]) -> Iterator[str]:
         by.setdefault(decision.loss.loss_class if decision.loss else LossClass.UNKNOWN, []).append(decision)
     for kind in reversed(BEST_FIRST):
         if found := by.get(kind):
-            where = "" if len(by) == 1 else f" on {partitions(len(found))}"
+            where = "" if len(by) == 1 else f" on {named([each.id for each in found])}"
             yield f"{kind}{where}: {_meaning(kind, found)}."
 
 
@@ -313,18 +337,34 @@ def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
         yield Question("After the election:", tuple(("", each) for each in after))
 
 
-def _before(elections: Elections) -> Iterator[Question]:
-    """The last thing before the command: nobody is to run it for a broker that only can't be reached."""
-    asked = all(decision.needs_approval for decision, _ in elections)
-    if silent := _silent(elections):
-        off = f"{named_brokers(silent)} must be off, and stay off until another leads"
-        when = "Before you approve:" if asked else "Before this plan elects anybody:"
-        yield Question(when, (("", f"{off}: silent is not dead."),))
+_BEFORE = "Before you approve:"
 
 
-def _silent(elections: Elections) -> Sequence[BrokerId]:
+def _before(plan: Plan) -> Iterator[Question]:
+    """The last thing before the command: nobody is to run it for a broker that only can't be reached.
+
+    Where nobody is asked it is the plan's own way: what it can't wait for it does not tell.
+    """
+    elections = [each for each in elections_of(plan) if each[0].needs_approval]
+    if not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections))):
+        yield Question(_BEFORE, (("", f"{first}."),))
+
+
+def _do_first(plan: Plan, elections: Elections) -> Iterator[str]:
+    if any(before_consent(plan)):
+        yield "copy as said above"
+    if any(full_leaders(plan)):
+        yield "make room as said above"
+    if back := sorted({*_silent(elections), *fenced_members(plan)}):
+        how = keep_off(plan.evidence.cluster, back[0]) if len(back) == 1 else SILENT_BROKER
+        yield f"keep {named_brokers(back)} off until another leads (silent is not off): {how}"
+    if failed := sorted({id for _, each in elections for id in away(each) if has_failed_disk(each, id)}):
+        yield f"do not restart {named_brokers(failed)} until another leads"
+
+
+def _silent(elections: Elections) -> Collection[BrokerId]:
     """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
-    return sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
+    return frozenset({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
 
 
 def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:
@@ -334,6 +374,8 @@ def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:
     if asked and (short := short_members(plan)):
         them = f"{named_brokers(short, 'or')} at any moment; the others then delete what it lacks"
         yield Question("If nobody acts:", (("", f"Kafka can elect {them}."),))
+    elif why_stopped(plan):
+        return  # it would read as a reason to approve
     elif passes:
         meanwhile = "nothing changes while a person is asked. Kafka can still elect a member of the ISR or ELR."
         yield Question("If nobody approves:", (("", meanwhile),))

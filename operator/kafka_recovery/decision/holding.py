@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_recovery.decision.pods import SILENT_BROKER, pods_of
 from kafka_recovery.decision.returns import away, elected_by_kafka, has_failed_disk
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -76,6 +77,21 @@ def choose(
     held = tuple(each for each in found if isinstance(each, HeldPod))
     over = tuple(NotHeld(each.broker, f"one recovery holds back {MOST} Pods at most") for each in held[MOST:])
     return Holding(held[:MOST], (*(each for each in found if isinstance(each, NotHeld)), *over)[:MOST])
+
+
+def keep_off(cluster: ClusterState, broker: BrokerId) -> str:
+    """How nothing starts its process: with commands where Kubernetes names one Pod that may be deleted.
+
+    A Pod that Strimzi runs is made again in seconds, also while its Kafka is paused: the controller of StrimziPodSets
+    knows no pause (seen in its code before 1.3). Only without the cluster operator it is not.
+    """
+    found = [pod for pod in pods_of(cluster, broker) if pod.name]
+    if len(found) != 1 or _stays(found[0]):
+        return SILENT_BROKER
+    return (
+        "first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own namespace), then "
+        f"kubectl delete pod {found[0].name} ({SILENT_BROKER})"
+    )
 
 
 def _choose(

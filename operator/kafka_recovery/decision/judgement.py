@@ -12,7 +12,7 @@ from kafka_recovery.decision.logs import interchangeable
 from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
 from kafka_recovery.decision.order import BY_COST, UNPROVEN
 from kafka_recovery.decision.refusals import no_rule
-from kafka_recovery.decision.returns import with_which_disk
+from kafka_recovery.decision.returns import named_brokers, with_which_disk
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
@@ -129,6 +129,16 @@ def _proven(passed: Sequence[_Passed], partition: PartitionEvidence, rule: Rule,
 
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:
-    each = " ".join(f"{no.reason.code}: {no.reason.message.rstrip('.')}." for no in ranking.rejections)
+    alike: dict[str, list[Rejection]] = {}
+    for no in ranking.rejections:
+        alike.setdefault(f"{no.reason.code}{no.reason.message.replace(f'broker {no.broker}', '')}", []).append(no)
+    each = " ".join(map(_rejected, alike.values()))
     none = f"none of the {len(partition.replicas)} replicas of {partition.id} may lead."
     return Reason("NoCandidate", f"{none} {with_which_disk(partition)} {each}")
+
+
+def _rejected(alike: Sequence[Rejection]) -> str:
+    """The same of several brokers once."""
+    (first, *others) = alike
+    same = f" The same of {named_brokers([no.broker for no in others])}." if others else ""
+    return f"{first.reason.code}: {first.reason.message.rstrip('.')}.{same}"

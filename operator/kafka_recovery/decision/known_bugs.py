@@ -207,8 +207,8 @@ KNOWN_BUGS = (
         happens="While a replica is moved or deleted, a flush of its files may fail, and the broker calls the whole "
         "log directory offline.",
         costs="A healthy disk looks lost, and what it holds is not compared.",
-        to_do="Before that disk is given up: look into the broker's log for ClosedChannelException. If it stands "
-        "there, and no error of the disk, restart the broker with the same disk, and plan again.",
+        to_do="If the broker's log has ClosedChannelException, and no error of the disk, that disk is whole: do not "
+        "give it up.",
         answer=Answer.WARN,
         concerns=_disk_called_offline,
     ),

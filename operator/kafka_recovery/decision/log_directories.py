@@ -69,13 +69,11 @@ def _lies_in(online: Sequence[LogDirectory], id: TopicPartition, *, alone: bool)
     return bool(online) and (alone or any(id in (each.copies or ()) for each in online))
 
 
-_WHY = (
-    "Kafka tells neither why nor since when: see the log of broker {broker} and, on its machine, df and mount (a full "
-    "or read-only volume, a disk that is gone)."
-)
+_WHY = "Kafka tells neither why nor since when: see the log of broker {broker} and, on its machine, df and mount."
 _FULL = (
     "A leader writes as soon as it leads. At the first write that finds no room Kafka takes that directory offline, "
-    "and stops a broker that has no other one. Make room on the volume first; delete no file of Kafka's."
+    "and stops a broker that has no other one. Make the volume larger first; delete no file of Kafka's and no records, "
+    "and copy nothing onto it."
 )
 
 

@@ -15,6 +15,9 @@ from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, Node
 _YOUNG = timedelta(days=1)
 """A claim that was made so shortly before a moment of an incident may have been made for the broker that failed."""
 
+SILENT_BROKER = "docs/how-to/silent-broker.md"
+"""How to look at a broker that does not answer, keep it off, save copies, and start it."""
+
 _NODES = {
     NodeState.READY: "Ready",
     NodeState.NOT_READY: "NOT Ready",
@@ -22,10 +25,10 @@ _NODES = {
     NodeState.UNKNOWN: "its state is not known",
 }
 _REMEDIES = {
-    "OOMKilled": "To have it run: give its container more memory.",
-    "Unschedulable": "To have it run: make room on a node that can mount its volumes.",
-    "ImagePullBackOff": "To have it run: see to its image and the Secret that it is pulled with.",
-    "ErrImagePull": "To have it run: see to its image and the Secret that it is pulled with.",
+    "OOMKilled": "give its container more memory",
+    "Unschedulable": "make room on a node that can mount its volumes",
+    "ImagePullBackOff": "see to its image and the Secret that it is pulled with",
+    "ErrImagePull": "see to its image and the Secret that it is pulled with",
 }
 _LOGS = "Why it ends: kubectl logs {pod} -c kafka --previous."
 _RECOVERING = (
@@ -97,9 +100,11 @@ def claims(pod: BrokerPod) -> str:
 
 
 def is_down(seen: Iterable[BrokerPod]) -> bool:
-    """Whether its process does not run, as the kubelet of a node that is Ready says of the only Pod there is."""
+    """Whether the process of the only Pod there is does not run: it is on no node, or a node that is Ready says so."""
     pods = tuple(seen)
-    return len(pods) == 1 and pods[0].reason == "CrashLoopBackOff" and pods[0].node_state is NodeState.READY
+    if len(pods) != 1 or pods[0].name is None:
+        return False
+    return pods[0].node is None or (pods[0].reason == "CrashLoopBackOff" and pods[0].node_state is NodeState.READY)
 
 
 def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:
@@ -109,7 +114,7 @@ def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:
     words = (pod.ended.reason if pod.ended else "", pod.reason)
     found = next((_REMEDIES[word] for word in words if word in _REMEDIES), None)
     if not pod.ready and found:
-        yield found
+        yield f"To have it run, once you know that its disk is its own: {found}."
     elif not pod.ready and pod.name and pod.ended:
         yield _LOGS.format(pod=pod.name)
 
@@ -127,8 +132,8 @@ def dangers(pods: Iterable[BrokerPod], at: datetime) -> Iterator[str]:
             if claim.made is not None and claim.made > at - _YOUNG:
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
-                    f"disk may be EMPTY. While its partitions have no leader, keep its Pod from starting (leave a "
-                    "Pending one so), and look for its old volume (kubectl get pv)."
+                    "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. While its partitions "
+                    f"have no leader, keep it off ({SILENT_BROKER}), and look for its old volume (kubectl get pv)."
                 )
         if pod.ephemeral:
             yield (

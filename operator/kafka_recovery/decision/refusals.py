@@ -121,8 +121,8 @@ def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, in
         f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
         "it does not know that it was fenced, and clients may still write to it. Reconnect it to the controllers "
         "without a restart: as an ISR or ELR member it is elected again, with all that it holds. Only if "
-        "that can't be done, stop it for good, copy its directory, and plan again. That is worse: what it alone holds "
-        "is then in that copy only."
+        "that can't be done, stop it, KEEP its volume, copy its directory, and read the next plan. That is worse: what "
+        "it alone holds is then in that copy only."
     )
 
 

@@ -119,16 +119,22 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
     )
 
 
-def before_consent(plan: Plan) -> Iterator[str]:
-    """That copies which answer, and may hold more than their new leaders, can be saved: true at any time."""
+def before_consent(plan: Plan, *, either: bool = False) -> Iterator[str]:
+    """That copies which answer, and may hold more than their new leaders, can be saved: true at any time.
+
+    `either`: another plan is better; by that one it may be the leader of this one that lacks what others hold.
+    """
     seen = {partition.id: partition for partition in plan.evidence.partitions}
     held = {id: may_hold_more(each, seen[id]) for id, each in plan.elections.items()}
+    if either:
+        leaders = {id: each.leader for id, each in plan.elections.items() if each.leader is not None}
+        held = {id: brokers | {leaders[id]} for id, brokers in held.items() if brokers}
     lacking = {id: brokers for id, brokers in held.items() if brokers}
     if lacking:
-        brokers = listed_brokers(sorted(frozenset().union(*lacking.values())))
+        brokers = named_brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"While {named(list(lacking))} {has} no leader, first of all copy {its} on {brokers} to a "
+            f"While {named(list(lacking))} {has} no leader, first of all copy {its} FROM {brokers} to a "
             "place outside log.dirs: what the next leader lacks is deleted there within seconds."
         )
 

@@ -6,7 +6,7 @@ Words only. What is promised of a broker's return is what `decision.returns` say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_recovery.decision import log_directories, pods
@@ -14,13 +14,14 @@ from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
-from kafka_recovery.decision.costs import partitions, records
+from kafka_recovery.decision.costs import is_empty
+from kafka_recovery.decision.fenced_members import reconnect_first, runs, short_of, stop_first
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
-from kafka_recovery.decision.loss import visible_lacks
+from kafka_recovery.decision.pods import SILENT_BROKER
+from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
 from kafka_recovery.decision.returns import (
     RAISED,
     away,
-    before_consent,
     elected_by_kafka,
     has_failed_disk,
     listed_brokers,
@@ -28,32 +29,17 @@ from kafka_recovery.decision.returns import (
     may_lack,
     named_brokers,
 )
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
-_APPROVE = "approve this plan"
 _EACH = "see what the plan says of each partition"
-_NEXT = "wait for the next plan, which says whether another broker can lead"
-_IF_NO_COPY = "look for another copy, and plan again; approve this plan only if there is none"
-_COPIED = "first copy the directories that may hold more than the new leader, then "
+_IF_NO_COPY = "look for another copy, and read the next plan; approve this one only if there is none"
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a person can find out or do. `answers`: each one, and what follows; an empty one goes without saying.
-
-    `known`: what was seen that may help to answer it, in sentences.
-    """
-
-    asked: str
-    answers: tuple[tuple[str, str], ...]
-    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +73,22 @@ def asked_about_all(plan: Plan) -> Plan:
 def elect_or_wait(plan: Plan) -> Choice:
     """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
+    unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
-    led = [each for each in plan.evidence.partitions if each.leader is not None]
+    led = [each for each in plan.evidence.partitions if each.leader is not None or each.id in proven & unasked]
     otherwise = _otherwise(plan)
-    copied = _COPIED if otherwise == _APPROVE and any(before_consent(plan)) else ""
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    dangers = _stop_first(leaderless, plan.evidence.cluster, asked=bool(otherwise))
+    dangers = stop_first(leaderless, plan.evidence.cluster, asked=bool(otherwise))
     lost = attested_lost(plan.evidence.cluster)
-    short = _short_members(leaderless, plan.evidence.cluster)
+    short = short_of(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     unreachable = tuple(_silent_at_once(waiting, lost, asked=bool(otherwise)))
     return Choice(
-        (*dangers, *(_runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
+        (*dangers, *(runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
         (
-            *_nothing_better(len(proven), len(leaderless)),
+            *_nothing_better(proven - unasked),
+            *_only_copies(waiting),
             *unreachable,
             *log_directories.failed_elsewhere(leaderless, plan.evidence.cluster, lost | {_asked_first(waiting, lost)}),
             *log_directories.full_leaders(plan),
@@ -110,8 +97,8 @@ def elect_or_wait(plan: Plan) -> Choice:
         ),
         tuple(_never(leaderless, lost)),
         (
-            *_reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
-            *_start_first(waiting, copied + otherwise, led, plan.evidence.cluster, network=not unreachable),
+            *reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
+            *_start_first(waiting, otherwise, led, plan.evidence.cluster, network=not unreachable),
         ),
     )
 
@@ -125,15 +112,31 @@ def _otherwise(plan: Plan) -> str:
         return f"plan again without naming {others}, and read that plan"
     if not any(each.needs_approval for each in plan.elections.values()):
         return ""
-    return {Against.EMPTY: _IF_NO_COPY, Against.BETTER_PROOF: BY_PROOF, None: _APPROVE}[found]
+    return {Against.EMPTY: _IF_NO_COPY, Against.BETTER_PROOF: BY_PROOF, None: APPROVE}[found]
 
 
-def _nothing_better(proven: int, all: int) -> Iterator[str]:
+def _nothing_better(proven: Collection[TopicPartition]) -> Iterator[str]:
+    """Of elections that a person is asked about."""
     if proven:
-        where = "" if proven == all else f" on {proven:,} of {all:,} partitions"
         yield (
-            f"Waiting saves nothing that was acknowledged with acks=all{where}: the election is proven Lossless. It "
-            "can save only what was sent with acks=1 or acks=0, and only a broker that is away holds."
+            f"Waiting saves no record of {named(sorted(proven))} that was acknowledged with acks=all: the election is "
+            "proven Lossless. What only a broker that is away holds was sent with acks=1 or acks=0; to save that, "
+            "start that broker with its own, intact disk, in place of this election."
+        )
+
+
+def _only_copies(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
+    """Beside an empty one: what emptied that may have emptied whoever is started next."""
+    found: dict[tuple[BrokerId, tuple[BrokerId, ...]], list[TopicPartition]] = {}
+    for each in waiting:
+        empty = tuple(sorted(replica.broker for replica in each.replicas if is_empty(replica.log)))
+        if empty and len(holding := sorted(_holding(each))) == 1:
+            found.setdefault((holding[0], empty), []).append(each.id)
+    for (broker, empty), ids in found.items():
+        is_ = "is" if len(empty) == 1 else "are"
+        yield (
+            f"Broker {broker} holds the only copy of {named(ids)} that answers with records, {named_brokers(empty)} "
+            f"{is_} EMPTY there: copy it to a place outside log.dirs before you start anything."
         )
 
 
@@ -145,7 +148,7 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
         nothing = "wait, and approve nothing" if asked else "and wait"
         yield (
             f"{told[0].upper()}{told[1:]} are silent at once: perhaps only the network is broken. Look on the machine "
-            f"or in the pod of each: where Kafka runs, repair the network, {nothing}: clients may still write there."
+            f"or in the Pod of each: where Kafka runs, repair the network, {nothing}: clients may still write there."
         )
 
 
@@ -153,102 +156,6 @@ def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState)
     """Of brokers that Kafka elects by itself: it elects an empty one as well."""
     returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
     yield from pods.dangers((pod for pod in cluster.pods if pod.broker in returning), cluster.observed_at)
-
-
-def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *, asked: bool) -> Iterator[str]:
-    """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
-    most: dict[BrokerId, list[int]] = {}
-    for each in leaderless:
-        for member in _fenced_members(each, cluster):
-            if lacks := visible_lacks(each, member):
-                most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
-    for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
-        yet = " Do not approve yet." if asked else ""
-        yield (
-            f"DANGER: STOP BROKER {broker} NOW, so that nothing starts it again (first stop what makes a deleted Pod "
-            f"anew).{yet} Kafka can elect it by itself on {partitions(len(lacking))} at any moment, and it lacks up to "
-            f"{records(sum(lacking))} of another replica there: once it leads, the other replicas delete what it "
-            "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
-            "of another broker only if that volume is lost: nobody has read what is on that volume."
-        )
-
-
-def _reconnect_first(
-    waiting: Sequence[PartitionEvidence],
-    cluster: ClusterState,
-    otherwise: str,
-    more: Mapping[TopicPartition, frozenset[BrokerId]],
-    short: frozenset[BrokerId],
-) -> Iterator[Question]:
-    """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers.
-
-    `more`: whose copies may hold more than the planned leader's, by partition.
-    """
-    for broker, theirs in _whole_members(waiting, cluster, short):
-        count = len(theirs)
-        yes = (
-            f"repair that, WITHOUT a restart, and wait. It runs, and answers: Kafka can elect it by "
-            f"itself{_of(count, waiting)}, and no replica that was read holds a record that it lacks."
-        )
-        once_stopped = "read the plan that follows" if otherwise in ("", _APPROVE) else otherwise
-        others = sorted({id for each in theirs for id in more.get(each.id, ())} - {broker})
-        too = (
-            f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
-        )
-        copied = (
-            f"stop broker {broker}, KEEP its volume, copy its directories of these partitions{too}, then "
-            f"{once_stopped}. That is worse: what {'each of them' if others else 'it'} alone holds is then in that "
-            "copy only."
-        )
-        alone = any(replica.leads for each in theirs for replica in each.replicas if replica.broker == broker)
-        no = copied if otherwise or alone else f"{_NEXT}."
-        asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
-        unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or pod."
-        yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
-
-
-def short_members(plan: Plan) -> Sequence[BrokerId]:
-    """Brokers that answer, that Kafka can elect by itself, and that lack records which others hold."""
-    leaderless = [each for each in plan.evidence.partitions if each.leader is None]
-    return sorted(_short_members(leaderless, plan.evidence.cluster))
-
-
-def _short_members(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> frozenset[BrokerId]:
-    """Fenced members that lack something anywhere: whoever helps one of them back deletes it on the others."""
-    members = ((each, member) for each in leaderless for member in _fenced_members(each, cluster))
-    return frozenset(member.broker for each, member in members if visible_lacks(each, member))
-
-
-def _whole_members(
-    waiting: Sequence[PartitionEvidence], cluster: ClusterState, short: frozenset[BrokerId]
-) -> Sequence[tuple[BrokerId, Sequence[PartitionEvidence]]]:
-    """Fenced members that lack nothing of what was read, with their partitions; those of most partitions first."""
-    found: dict[BrokerId, list[PartitionEvidence]] = {}
-    for each in waiting:
-        for member in _fenced_members(each, cluster):
-            if member.broker not in short:
-                found.setdefault(member.broker, []).append(each)
-    return sorted(found.items(), key=lambda whole: (-len(whole[1]), whole[0]))[:_NAMED]
-
-
-def _runs(
-    waiting: Sequence[PartitionEvidence], cluster: ClusterState, short: frozenset[BrokerId], *, asked: bool
-) -> Iterator[str]:
-    """Whoever elects another one while such a member runs gives up what it holds."""
-    for broker, theirs in _whole_members(waiting, cluster, short):
-        yield (
-            f"{'DO NOT APPROVE YET.' if asked else 'STOP THIS PLAN.'} Broker {broker} RUNS, and answers: Kafka can "
-            f"elect it by itself{_of(len(theirs), waiting)} as soon as its heartbeats reach the controllers."
-        )
-
-
-def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[Replica]:
-    """Those that were measured, and that Kafka elects by itself once it hears of them."""
-    members = map(partition.replica, elected_by_kafka(partition))
-    for member in members:
-        seen = cluster.broker(member.broker) if member and member.log else None
-        if member and seen and seen.fenced:
-            yield member
 
 
 def _start_first(
@@ -267,26 +174,33 @@ def _start_first(
     gain = sum(first in _returning(each) for each in waiting)
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
-    saved = _saved_first(first, led)
-    rest = "" if gain == len(waiting) else " Then plan again for the others."
-    elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}.{rest}"
+    others = [broker for broker, _ in _by_gain(waiting, lost | {first})]
+    rest = f" Then ask the same of {named_brokers(others)}." if gain < len(waiting) and others else ""
+    elected = (
+        f"Kafka can elect it{on_how_many(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}.{rest}"
+    )
     twins = sorted(frozenset().union(*map(_returning, its)) - {first} - lost)
-    crashed = _crashed(saved, twins)
+    holding = sorted(frozenset().union(*map(_holding, its)))
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
-    no = f"{_next([broker for broker, _ in _by_gain(waiting, lost | {first})], waiting, otherwise, also)}."
+    no = f"{_next(others, waiting, otherwise, also)}."
     nothing = "start nothing, approve nothing" if otherwise else "start nothing"
-    unknown = ("Nobody knows yet", f"{nothing}: look at that disk.")
+    unknown = ("Nobody knows yet", f"{nothing}: look at that disk (how: {SILENT_BROKER}).")
+    led_by_now = tuple(_led_by_now(first, led))
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
             (
                 unknown,
+                *led_by_now,
                 (
                     "Yes",
-                    f"{saved}repair it (mount, permissions, room; delete no file of Kafka's), restart broker "
-                    f"{first}, wait. {elected}",
+                    "repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories "
+                    f"are there, restart broker {first}, wait. {elected}",
                 ),
-                ("Yes, but files were lost or repaired on it, or may have been", crashed),
+                (
+                    "Yes, but files were lost or repaired on it, or may have been",
+                    _crashed(twins, holding, "restart it"),
+                ),
                 ("No, it is lost for good", no),
             ),
             (
@@ -296,52 +210,50 @@ def _start_first(
         )
         return
     new = any(pods.dangers(pods.pods_of(cluster, first), cluster.observed_at))
-    yes = "Yes, its own old volume is found, and whole" if new else "Yes, its machine stayed up"
+    yes = (
+        "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
+        if new
+        else "Yes, its machine did not crash (a killed process is no crash)"
+    )
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
             unknown,
-            (yes, f"{saved}start it, wait. {elected}"),
-            (f"Yes, but {_DOUBTS}", crashed),
-            *(() if pods.is_down(pods.pods_of(cluster, first)) else _elsewhere_or_unreached(otherwise, saved, network)),
-            ("No, its disk is lost for good", no),
+            *led_by_now,
+            (yes, f"start it, wait. {elected}"),
+            (f"Yes, but {_DOUBTS}", _crashed(twins, holding, "start it, elsewhere if need be")),
+            *(_unreached(otherwise) if network and not pods.is_down(pods.pods_of(cluster, first)) else ()),
+            ("No, its disk is lost for good, not only detached", no),
         ),
         tuple(pods.told(cluster, first)),
     )
 
 
-_ELSEWHERE = "copy first as above, then start it with that disk on another machine."
-_DOUBTS = "its machine crashed or may have, or its volume was detached by force or restored"
+_DOUBTS = "its machine may have crashed, or is dead, or its volume was detached by force or restored"
 
 
-def _elsewhere_or_unreached(otherwise: str, saved: str, network: bool) -> Iterator[tuple[str, str]]:
-    """A broker that is reached again joins those that lead by now, as one that is started does."""
-    yield "Its machine is dead, its disk whole", _ELSEWHERE
-    if network:
-        nothing = " Approve nothing: clients" if otherwise else " Clients"
-        there = f"on its machine, {saved}" if saved else ""
-        yield "It runs, but can't be reached", f"{there}repair its network, and wait.{nothing} may still write to it."
+def _unreached(otherwise: str) -> Iterator[tuple[str, str]]:
+    nothing = " Approve nothing: clients" if otherwise else " Clients"
+    yield "It runs, but can't be reached", f"repair its network, and wait.{nothing} may still write to it."
 
 
-def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
-    """What is to be copied before its start: of what another one leads by now, it deletes what that leader lacks."""
-    there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
-    if not there:
-        return ""
-    return f"first copy its directories of {named(there)}, which another broker leads already; then "
+def _led_by_now(broker: BrokerId, led: Sequence[PartitionEvidence]) -> Iterator[tuple[str, str]]:
+    """What another one leads: joining it, the broker deletes what that leader lacks, started or only reached again."""
+    if there := sorted(each.id for each in led if broker in each.assignment and broker != each.leader):
+        yield "Before it starts, or is reached again", f"copy its directories of {named(there)}, led by another by now."
 
 
-def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
-    return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
-
-
-def _crashed(saved: str, twins: Sequence[BrokerId]) -> str:
-    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing."""
+def _crashed(twins: Sequence[BrokerId], holding: Sequence[BrokerId], start: str) -> str:
+    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing. `holding`: who hold records."""
     asked = f"ask the same of {named_brokers(twins, 'or')} before you start either; " if twins else ""
-    return (
-        f"{asked}{saved or 'first '}copy the partitions' directories on the other brokers, then start it. Once it "
-        "leads, the others delete what it lost."
-    )
+    if not holding:
+        return f"{asked}{start}. Once it leads, the others delete what it lost; none that answers holds a record."
+    few = listed_brokers(holding) if len(holding) <= _NAMED + 1 else named_brokers(holding)
+    return f"{asked}first copy the directories FROM {few}: they delete what it lost. Then {start}."
+
+
+def _holding(partition: PartitionEvidence) -> frozenset[BrokerId]:
+    return frozenset(each.broker for each in partition.replicas if each.log and not is_empty(each.log))
 
 
 def _next(
@@ -350,30 +262,38 @@ def _next(
     """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
     if not others and otherwise == _IF_NO_COPY and also:
         both = "both are" if len(also) == 1 else "all of them are"
-        return f"ask the same of {named_brokers(also)} and plan again; approve only if {both} lost"
+        return f"{_with_own(also)}; approve only if {both} lost"
     if not others and not otherwise and also:
-        return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
+        return _with_own(also)
     if not others:
         return otherwise or _EACH
     can = {broker: sum(broker in _returning(each) for each in waiting) for broker in others[: _NAMED - 1]}
-    listed = " and ".join(f"broker {broker} (Kafka can elect it{_of(count, waiting)})" for broker, count in can.items())
+    listed = " and ".join(
+        f"broker {broker} (Kafka can elect it{on_how_many(count, waiting)})" for broker, count in can.items()
+    )
     rest = len(others) - len(can)
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
     yet, disks = "approve nothing yet; " if otherwise else "", "both" if len(others) == 1 else "all these"
     last = f". Only if {disks} disks are lost: {otherwise}" if otherwise else ""
-    return f"{yet}ask the same of {listed}{more_of_them}, then plan again{last}"
+    return f"{yet}ask the same of {listed}{more_of_them}, then read the next plan{last}"
+
+
+def _with_own(brokers: Sequence[BrokerId]) -> str:
+    """Those that are no members: the next plan can measure them."""
+    its, it = ("its own disk", "it") if len(brokers) == 1 else ("their own disks", "them")
+    return f"start {named_brokers(brokers)} with {its} (Kafka does not elect {it} by itself), and read the next plan"
 
 
 def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[str]:
     if any(map(_returning, leaderless)):
         yield (
-            "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader: Kafka "
-            "can elect it, and the others then delete ALL that they hold."
+            "NEVER start a broker of these partitions, or let anything start it, on an empty or replaced disk while "
+            "they have no leader: Kafka can elect it, and the others then delete ALL that they hold."
         )
         if any(frozenset(away(each)) - lost for each in leaderless):
             yield (
-                "Once another broker leads, copy the directories of one that was away, if any are left, before you "
-                "start it: on joining, it deletes what the leader lacks."
+                "Once another broker leads, copy the directories of one that was away before you start it: on "
+                "joining, it deletes what the leader lacks."
             )
 
 

@@ -368,7 +368,7 @@ def test_a_leader_without_records_sends_nobody_to_a_lost_disk() -> None:
     (warning,) = card(decide(said_of(empty, 1), policy())).stop
 
     assert warning.startswith("DO NOT APPROVE. Broker 3 is EMPTY: it holds no record of orders-0. ")
-    assert "See first if broker 2 can lead with its own disk; plan again." in warning
+    assert "See first if broker 2 can start with its own disk." in warning
     assert card(decide(said_of(empty, 1, 2), policy())).stop == (
         "Broker 3 is EMPTY: it holds no record of orders-0. Once it leads, every other replica deletes ALL it holds "
         "there.",

@@ -31,9 +31,9 @@ def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the
     plan = decide(evidence(offline(), offline(id=SECOND)), LONGEST)
 
     more = (
-        "If broker 3 led orders-0, orders-1, it is proven that no record acknowledged with acks=all would be lost (of "
-        "the 40 records that others hold and it lacks, none was so acknowledged); LongestLog chooses broker 2. Set "
-        "the policy's candidateOrder to LeastLoss, and read the next plan."
+        "Broker 3 is the better leader of orders-0, orders-1: with it, that is proven, no record acknowledged with "
+        "acks=all is lost. Others hold 40 records that it lacks; none of them was so acknowledged. LongestLog chooses "
+        "broker 2. Set the policy's candidateOrder to LeastLoss, and read the next plan."
     )
     assert list(better_proofs(plan)) == [([ORDERS, SECOND], more)]
     assert card(plan).stop == (f"DO NOT APPROVE. {more}",)
@@ -49,8 +49,8 @@ def test_a_smaller_bound_is_more_proof() -> None:
 
     ((_, told),) = better_proofs(plan)
 
-    assert told.startswith("If broker 3 led ")
-    assert "at most 5 records acknowledged with acks=all would be lost" in told
+    assert told.startswith("Broker 3 is the better leader of ")
+    assert "at most 5 records acknowledged with acks=all are lost" in told
     assert "EpochFirst chooses broker 2" in told
 
 
@@ -65,7 +65,7 @@ def test_of_several_candidates_the_one_is_told_of_whom_most_is_proven() -> None:
 
     ((_, told),) = better_proofs(plan)
 
-    assert told.startswith("If broker 4 led ")
+    assert told.startswith("Broker 4 is the better leader of ")
 
 
 def test_nobody_is_told_to_approve_it_once_the_disk_of_the_dead_is_known_to_be_lost() -> None:
@@ -73,14 +73,23 @@ def test_nobody_is_told_to_approve_it_once_the_disk_of_the_dead_is_known_to_be_l
     assert choice is not None
     told = " ".join(choice.sentences())
 
-    assert "No, its disk is lost for good: set the policy's candidateOrder to LeastLoss, and read the next plan" in told
+    assert (
+        "is lost for good, not only detached: set the policy's candidateOrder to LeastLoss, and read the next plan"
+        in told
+    )
     assert "approve this plan" not in told
+    assert "Before you approve" not in told
+    assert "first of all copy its directory FROM broker 2 and broker 3 to" in told, (
+        "by the better plan broker 2 deletes"
+    )
 
 
 def test_an_election_that_nobody_is_asked_about_is_to_be_stopped() -> None:
     automatic = policy(candidate_order=CandidateOrder.LONGEST_LOG, approval=Approval.AUTO)
 
-    assert card(decide(evidence(offline()), automatic)).stop[0].startswith("STOP THIS PLAN. If broker 3 led ")
+    assert (
+        card(decide(evidence(offline()), automatic)).stop[0].startswith("STOP THIS PLAN. Broker 3 is the better leader")
+    )
 
 
 def test_it_is_to_be_stopped_also_where_somebody_is_asked_about_a_part_of_it_only() -> None:
@@ -90,7 +99,7 @@ def test_it_is_to_be_stopped_also_where_somebody_is_asked_about_a_part_of_it_onl
 
     mixed = replace(plan, decisions=(asked, replace(unasked, approval=Approval.AUTO)))
 
-    assert card(mixed).stop[0].startswith("STOP THIS PLAN. If broker 3 led orders-0, orders-1,")
+    assert card(mixed).stop[0].startswith("STOP THIS PLAN. Broker 3 is the better leader of orders-0, orders-1:")
 
 
 def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -> None:

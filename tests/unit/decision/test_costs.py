@@ -50,10 +50,10 @@ def test_a_longer_log_of_another_branch_is_what_its_broker_may_lose_and_the_dead
 @pytest.mark.parametrize(
     ("held", "told"),
     [
-        ((DIVERGED,), "While orders-0 has no leader, first of all copy its directory on broker 3 to"),
+        ((DIVERGED,), "While orders-0 has no leader, first of all copy its directory FROM broker 3 to"),
         (
             (DIVERGED, LONGER, DIVERGED),
-            "While orders-0, orders-2 have no leader, first of all copy their directories on broker 3 to",
+            "While orders-0, orders-2 have no leader, first of all copy their directories FROM broker 3 to",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:
     """Nobody knows what it holds: that nothing is seen to be lacking says nothing of it."""
     (said,) = before_consent(planned({1: DEAD, 2: log(27, (0, 0)), 3: log(15, epochs=None)}))
 
-    assert "first of all copy its directory on broker 3 to" in said
+    assert "first of all copy its directory FROM broker 3 to" in said
 
 
 def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:

@@ -143,4 +143,7 @@ def test_nobody_left_names_every_replica_s_reason() -> None:
     assert code(decision) == "NoCandidate"
     assert rejected(decision) == {1: "Fenced", 2: "Fenced", 3: "Fenced"}
     assert decision.reason is not None
-    assert all(f"broker {n} is fenced" in decision.reason.message for n in (1, 2, 3))
+    assert "Fenced: broker 1 is fenced" in decision.reason.message
+    assert "Fenced: broker 3 is fenced" in decision.reason.message, "it answers, and broker 1 does not"
+    assert decision.reason.message.count("Fenced: ") == 2
+    assert " The same of broker 2." in decision.reason.message

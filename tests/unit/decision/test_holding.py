@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_recovery.decision.card import card
-from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, may_return, runs
+from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, keep_off, may_return, runs
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
+from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import EvidenceRules, HoldBack, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import broker, dead, evidence, log, partition, policy
@@ -158,3 +160,37 @@ def test_no_more_pods_than_a_status_has_room_for() -> None:
 
     assert [each.broker for each in held.pods] == many[:MOST]
     assert [each.broker for each in held.not_held] == many[MOST:]
+
+
+def seen_with(*pods: BrokerPod) -> ClusterState:
+    return replace(planned().evidence.cluster, pods=pods)
+
+
+class TestKeepOff:
+    """What the card has a person type."""
+
+    def test_a_pod_that_may_go_is_named_after_what_would_make_it_anew(self) -> None:
+        assert keep_off(seen_with(POD), DEAD) == (
+            "first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own namespace), then "
+            "kubectl delete pod prod-brokers-1 (docs/how-to/silent-broker.md)"
+        )
+
+    @pytest.mark.parametrize(
+        "pods",
+        [
+            (),
+            (replace(POD, ephemeral=True),),
+            (replace(POD, controller=True),),
+            (replace(POD, claims=None),),
+            (replace(POD, claims=(VolumeClaim("data-0-prod-brokers-1", CLAIM_GOES),)),),
+            (POD, replace(POD, name="prod-spare-1")),
+        ],
+    )
+    def test_nobody_is_told_to_delete_one_that_a_disk_or_a_quorum_needs(self, pods: tuple[BrokerPod, ...]) -> None:
+        assert keep_off(seen_with(*pods), DEAD) == "docs/how-to/silent-broker.md"
+
+    def test_the_page_that_it_names_has_the_same_commands(self) -> None:
+        page = (Path(__file__).parents[3] / SILENT_BROKER).read_text()
+        scale = "kubectl scale deployment strimzi-cluster-operator --replicas 0"
+        assert page.index(f"\n{scale} ") < page.index("\nkubectl delete pod prod-brokers-1\n")
+        assert f"first {scale} (in its own namespace), then " in keep_off(seen_with(POD), DEAD)

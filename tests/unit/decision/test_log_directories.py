@@ -64,10 +64,7 @@ def first(plan: Plan, word: str) -> Sequence[str]:
     return [each for each in choice.first if word in each]
 
 
-WHY = (
-    "Kafka tells neither why nor since when: see the log of broker 1 and, on its machine, df and mount (a full or "
-    "read-only volume, a disk that is gone)."
-)
+WHY = "Kafka tells neither why nor since when: see the log of broker 1 and, on its machine, df and mount."
 
 
 class TestFailed:
@@ -172,8 +169,8 @@ class TestAlmostFull:
         assert first(plan, "Warning") == [
             "Warning: broker 2 is to lead orders-0, and the volume of its copies is almost full: /data (12.0 MiB of "
             "100.0 GiB left). A leader writes as soon as it leads. At the first write that finds no room Kafka takes "
-            "that directory offline, and stops a broker that has no other one. Make room on the volume first; delete "
-            "no file of Kafka's."
+            "that directory offline, and stops a broker that has no other one. Make the volume larger first; delete no "
+            "file of Kafka's and no records, and copy nothing onto it."
         ]
         assert plan.elections, "it is a warning, and no refusal"
 

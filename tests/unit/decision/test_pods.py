@@ -69,7 +69,7 @@ class TestElectOrWait:
         assert known(planned(pod())) == (
             "Pod prod-brokers-1 on node n2 (Ready): CrashLoopBackOff, last end OOMKilled (exit code 137) at "
             "2026-11-21 11:58:00 UTC, 7 restarts; claim data-0-prod-brokers-1 is Bound (what is on it is not known). "
-            "To have it run: give its container more memory."
+            "To have it run, once you know that its disk is its own: give its container more memory."
         )
 
     def test_a_pod_that_waits_for_a_node_with_a_lost_claim_is_not_said_to_need_room(self) -> None:
@@ -117,6 +117,8 @@ class TestElectOrWait:
         unreached = "It runs, but can't be reached"
 
         assert unreached not in answers(planned(pod()))
+        assert unreached not in answers(planned(pod(node=None, reason="Unschedulable"))), "it is on no node"
+        assert unreached in answers(planned(BrokerPod(BrokerId(1), claims=(BOUND,)))), "it may run outside of any Pod"
         for facts in ({"node_state": NodeState.UNKNOWN}, {"node_state": NodeState.NOT_READY}, {"reason": ""}):
             assert unreached in answers(planned(pod(**facts)))
         assert unreached in answers(planned(pod(), pod(name="prod-spare-1")))

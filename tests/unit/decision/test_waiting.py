@@ -43,22 +43,26 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
 
 
 NEVER = (
-    "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader: Kafka can elect "
-    "it, and the others then delete ALL that they hold."
+    "NEVER start a broker of these partitions, or let anything start it, on an empty or replaced disk while they have "
+    "no leader: Kafka can elect it, and the others then delete ALL that they hold."
 )
 LATER = (
-    "Once another broker leads, copy the directories of one that was away, if any are left, before you start it: on "
-    "joining, it deletes what the leader lacks."
+    "Once another broker leads, copy the directories of one that was away before you start it: on joining, it deletes "
+    "what the leader lacks."
 )
+DOUBTFUL = "Yes, but its machine may have crashed, or is dead, or its volume was detached by force or restored: "
 CRASHED = (
-    "Yes, but its machine crashed or may have, or its volume was detached by force or restored: first copy the "
-    "partitions' directories on the other brokers, then start it. Once it leads, the others delete what it lost."
+    f"{DOUBTFUL}first copy the directories FROM broker 2, 3, 4 and 5: they delete what it lost. Then start it, "
+    "elsewhere if need be."
 )
-ELSEWHERE = "Its machine is dead, its disk whole: copy first as above, then start it with that disk on another machine."
 UNREACHED = (
     "It runs, but can't be reached: repair its network, and wait. Approve nothing: clients may still write to it."
 )
-UNKNOWN = "Nobody knows yet: start nothing, approve nothing: look at that disk."
+LOOK = "look at that disk (how: docs/how-to/silent-broker.md)."
+UNKNOWN = f"Nobody knows yet: start nothing, approve nothing: {LOOK}"
+WHOLE = "Yes, its machine did not crash (a killed process is no crash): "
+LOST = "No, its disk is lost for good, not only detached: "
+APPROVE = "first do what stands below, then approve this plan."
 
 
 def told(plan: Plan) -> list[str]:
@@ -83,11 +87,10 @@ def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_
     assert told(planned((1,))) == [
         "Can broker 1 be started with its own, intact disk?",
         UNKNOWN,
-        "Yes, its machine stayed up: start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
+        f"{WHOLE}start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
         CRASHED,
-        ELSEWHERE,
         UNREACHED,
-        "No, its disk is lost for good: approve this plan.",
+        f"{LOST}{APPROVE}",
     ]
 
 
@@ -97,23 +100,31 @@ def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_star
     led = partition({1: dead(1), 2: log(10)}, id=TopicPartition("payments", 0), leader=BrokerId(2))
     plan = replace(plan, evidence=replace(plan.evidence, partitions=(*plan.evidence.partitions, led)))
 
-    _, _, yes, crashed, _, unreached, *_ = told(plan)
+    _, _, first, yes, crashed, unreached, *_ = told(plan)
 
-    assert "first copy its directories of payments-0, which another broker leads already; then copy the" in crashed
-    assert yes.startswith(
-        "Yes, its machine stayed up: first copy its directories of payments-0, which another broker leads already; "
-        "then start it, wait."
-    )
-    assert unreached.startswith(
-        "It runs, but can't be reached: on its machine, first copy its directories of payments-0,"
+    assert first == (
+        "Before it starts, or is reached again: copy its directories of payments-0, led by another by now."
     ), "it joins that leader as soon as it is reached again"
+    assert [yes.startswith(WHOLE), crashed, unreached] == [True, CRASHED, UNREACHED]
+
+
+def test_what_is_elected_unasked_is_led_by_another_before_anybody_has_answered() -> None:
+    """It is proven to lose nothing, and begins at once."""
+    plan = planned((1,), (1,), proven=1)
+    first, asked = plan.decisions
+    plan = replace(plan, decisions=(replace(first, approval=Approval.AUTO_LOSSLESS), asked))
+
+    assert "Before it starts, or is reached again: copy its directories of orders-0, led by another by now." in told(
+        plan
+    )
+    assert not any(each.startswith("Waiting saves no") for each in told(plan)), "nobody is asked to wait"
 
 
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
     plan = planned((1,))
     plan = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
-    assert "No, its disk is lost for good: see what the plan says of each partition." in told(plan)
-    assert "Nobody knows yet: start nothing: look at that disk." in told(plan)
+    assert f"{LOST}see what the plan says of each partition." in told(plan)
+    assert f"Nobody knows yet: start nothing: {LOOK}" in told(plan)
 
 
 def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_approves() -> None:
@@ -122,9 +133,7 @@ def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_appr
     plan = decide(seen, ANY, waited=timedelta(hours=1), designated={ORDERS: BrokerId(3)})
     assert [each.leader for each in plan.elections.values()] == [BrokerId(3)]
 
-    assert "No, its disk is lost for good: plan again without naming broker 3, and read that plan" in " ".join(
-        told(plan)
-    )
+    assert f"{LOST}plan again without naming broker 3, and read that plan" in " ".join(told(plan))
 
 
 def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
@@ -134,18 +143,23 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
     )
     assert plan.elections
 
-    assert "ask the same of broker 2 and plan again; approve only if both are lost." in " ".join(told(plan))
+    said = " ".join(told(plan))
+    assert (
+        f"{LOST}start broker 2 with its own disk (Kafka does not elect it by itself), and read the next plan; approve "
+        "only if both are lost."
+    ) in said
+    assert f"{DOUBTFUL}start it, elsewhere if need be. Once it leads, the others delete what it lost; none" in said
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
     _, question, _, yes, *_, no = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
-    assert yes.endswith(" Then plan again for the others.")
+    assert yes.endswith(" Then ask the same of broker 1 and broker 3."), "they may have whole disks as well"
     assert no == (
-        "No, its disk is lost for good: approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 "
-        "partitions) and broker 3 (Kafka can elect it on 1 of 5 partitions), then plan again. Only if all these disks "
-        "are lost: first copy the directories that may hold more than the new leader, then approve this plan."
+        f"{LOST}approve nothing yet; ask the same of broker 1 (Kafka can elect it on 2 of 5 partitions) and broker 3 "
+        "(Kafka can elect it on 1 of 5 partitions), then read the next plan. Only if all these disks are lost: "
+        f"{APPROVE}"
     )
 
 
@@ -154,23 +168,23 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     _, _, _, _, crashed, *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
     assert "restored: ask the same of broker 2 before you start either; first copy the" in crashed
     assert no.startswith(
-        "No, its disk is lost for good: approve nothing yet; ask the same of broker 2 (Kafka can elect it), then plan "
-        "again. Only if both disks are lost: "
+        f"{LOST}approve nothing yet; ask the same of broker 2 (Kafka can elect it), then read the next plan. Only if "
+        "both disks are lost: "
     )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
     *_, no = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
     assert (
-        "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker, then plan again. Only if all these" in no
-    )
+        "broker 3 (Kafka can elect it on 1 of 4 partitions) and 1 more broker, then read the next plan. Only if all"
+    ) in no
 
 
 def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_own_machines() -> None:
     first, question, *answers = told(planned((1,), (2,), away=(1, 2)))
     assert first == (
         "Broker 1 and broker 2 are silent at once: perhaps only the network is broken. Look on the machine or in the "
-        "pod of each: where Kafka runs, repair the network, wait, and approve nothing: clients may still write there."
+        "Pod of each: where Kafka runs, repair the network, wait, and approve nothing: clients may still write there."
     )
     assert question.startswith("Can broker 1 be started")
     assert UNREACHED not in answers, "it is said already"
@@ -178,14 +192,15 @@ def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_ow
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
     assert told(planned((1,), proven=1)) == [
-        "Waiting saves nothing that was acknowledged with acks=all: the election is proven Lossless. It can save only "
-        "what was sent with acks=1 or acks=0, and only a broker that is away holds.",
+        "Waiting saves no record of orders-0 that was acknowledged with acks=all: the election is proven Lossless. "
+        "What only a broker that is away holds was sent with acks=1 or acks=0; to save that, start that broker with "
+        "its own, intact disk, in place of this election.",
     ]
 
 
 def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
     gains_nothing, _, question, _, yes, *_ = told(planned((1,), (1,), (2,), away=(1, 2), proven=2))
-    assert gains_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 2 of 3 partitions: ")
+    assert gains_nothing.startswith("Waiting saves no record of orders-0, orders-1 that was acknowledged with acks=all")
     assert question.startswith("Can broker 2 be started")
     assert "Kafka can elect it; nothing" in yes, "the one that is left"
 
@@ -229,11 +244,14 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
     assert question == "Can the failed log directory of broker 1 be repaired with what is on it?"
     assert lives == "Broker 1 lives; a log directory of it has failed, with orders-0. Which is not known."
     assert yes.startswith(
-        "Yes: repair it (mount, permissions, room; delete no file of Kafka's), restart broker 1, wait. Kafka can elect"
+        "Yes: repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories are "
+        "there, restart broker 1, wait. Kafka can elect"
     )
-    assert "first copy the partitions' directories" in doubtful
-    assert no == "No, it is lost for good: approve this plan."
-    assert "silent is not dead" not in " ".join(at_the_prompt(plan)), "it runs, and serves other partitions"
+    assert "first copy the directories FROM broker 2 and 3: they delete what it lost. Then restart it." in doubtful
+    assert no == f"No, it is lost for good: {APPROVE}"
+    prompt = " ".join(at_the_prompt(plan))
+    assert "silent is not off" not in prompt, "it runs, and serves other partitions"
+    assert "do not restart broker 1 until another leads" in prompt, "Kafka would elect it on what is left there"
 
 
 def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
@@ -248,11 +266,11 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "DO NOT APPROVE YET. Broker 1 RUNS, and answers: Kafka can elect it by itself as soon as its heartbeats reach "
         "the controllers.",
         "Can the heartbeats of broker 1 reach the controllers again?",
-        "Nobody knows yet: approve nothing: look from its machine or pod.",
-        "Yes: repair that, WITHOUT a restart, and wait. It runs, and answers: Kafka can elect it by itself, and no "
-        "replica that was read holds a record that it lacks.",
-        "No: stop broker 1, KEEP its volume, copy its directories of these partitions, then read the plan that "
-        "follows. That is worse: what it alone holds is then in that copy only.",
+        "Nobody knows yet: approve nothing: look from its machine or Pod.",
+        "Yes: repair that, WITHOUT a restart (it may not come back), and wait. It runs, and answers: Kafka can elect "
+        "it by itself, and it lacks no record that was read of another replica.",
+        "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories of these "
+        "partitions, then read the plan that follows. That is worse: what it alone holds is then in that copy only.",
     ]
 
 
@@ -267,21 +285,27 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
     (no,) = [each for each in told(plan) if each.startswith("No: ")]
 
     assert no.startswith(
-        "No: stop broker 1, KEEP its volume, copy its directories of these partitions and those of broker 2 and "
-        "broker 4, which may hold more than the new leader as well, then "
+        "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories of these "
+        "partitions and those of broker 2 and broker 4, which may hold more than the new leader as well, then "
     )
     assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
+
+
+STOP_IT = (
+    "DANGER: STOP BROKER 1 NOW: first what would start it again, then the broker. A Pod that is only deleted comes "
+    "back at once (docs/how-to/silent-broker.md)."
+)
 
 
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
-        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (first stop what makes a deleted Pod anew). Do "
-        "not approve yet. Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 records of "
-        "another replica there: once it leads, the other replicas delete what it lacks. Then see whether its own "
-        "volume is only not mounted, and start it with that. Approve the election of another broker only if that "
-        "volume is lost: nobody has read what is on that volume."
+        f"{STOP_IT} Do not approve yet. Kafka can elect it by itself on 1 partition at any moment. It is EMPTY there, "
+        "and lacks up to 27 records of another replica, and the others delete these once it leads: copy their "
+        "directories meanwhile. Is its own volume only not mounted? Then start it with that one. Approve another "
+        "leader only if that volume is lost: nobody has read it."
     ]
+    assert "at any moment. It lacks up to 20 records" in " ".join(told(answering(log(7))))
 
 
 def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_proven() -> None:
@@ -291,10 +315,8 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
 
     danger, gains_nothing = told(plan)
 
-    assert danger.startswith(
-        "DANGER: STOP BROKER 1 NOW, so that nothing starts it again (first stop what makes a deleted Pod anew). Do "
-    )
-    assert gains_nothing.startswith("Waiting saves nothing")
+    assert danger.startswith(STOP_IT)
+    assert gains_nothing.startswith("Waiting saves no record")
 
 
 def test_a_member_that_is_whole_on_one_partition_and_short_on_another_is_helped_nowhere() -> None:
@@ -331,8 +353,9 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     _, question, *_, no = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
-    assert no.startswith(
-        "No, its disk is lost for good: see who else can be started with its own disk (broker 1 and 3), and"
+    assert no == (
+        f"{LOST}start broker 1 and broker 3 with their own disks (Kafka does not elect them by itself), and read the "
+        "next plan."
     )
     assert elect_or_wait(plan).never == (NEVER, LATER)
 
@@ -344,9 +367,7 @@ def test_where_nobody_can_be_elected_nobody_is_sent_to_start_a_broker_whose_disk
     plan = decide(evidence(partition(held, isr=(2,)), brokers=away, attestations=(gone,)), ANY)
     assert not plan.elections
 
-    assert told(plan)[-1].startswith(
-        "No, its disk is lost for good: see who else can be started with its own disk (broker 1), "
-    )
+    assert told(plan)[-1].startswith(f"{LOST}start broker 1 with its own disk (Kafka does not elect it by itself), ")
 
 
 WITHOUT_ISR: dict[str, Any] = {"isr": (), "elr": (BrokerId(1), BrokerId(2)), "last_known_elr": ()}
@@ -388,4 +409,21 @@ def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partitio
 
     saves_nothing, *_ = told(plan)
 
-    assert saves_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 1 of 2 partitions: ")
+    assert saves_nothing.startswith("Waiting saves no record of orders-0 that was acknowledged with acks=all: ")
+
+
+def test_beside_an_empty_copy_the_only_one_with_records_is_saved_before_anything_is_started() -> None:
+    """What emptied broker 3 may have emptied broker 1 as well."""
+    brokers = (away_from_all(1), broker(2), broker(3))
+    held: dict[int, Held] = {1: dead(1), 2: log(20), 3: log(0)}
+    plan = decide(evidence(partition(held), brokers=brokers), ANY, waited=timedelta(hours=1))
+
+    first, *_ = told(plan)
+
+    assert first == (
+        "Broker 2 holds the only copy of orders-0 that answers with records, broker 3 is EMPTY there: copy it to a "
+        "place outside log.dirs before you start anything."
+    )
+    held[3] = log(5)
+    two = decide(evidence(partition(held), brokers=brokers), ANY, waited=timedelta(hours=1))
+    assert not any("only copy" in each for each in told(two))

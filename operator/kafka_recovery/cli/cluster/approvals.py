@@ -23,10 +23,8 @@ TYPED = 8
 """Characters of the digest a person types: enough to have looked at it, few enough to do it at night."""
 _ROWS_SHOWN = 40
 _ENDS = "what is under way then is brought to its end."
-_NOBODY = AtHand(begins="They begin now.", stop=f"interrupt this command (SIGINT); {_ENDS}")
-_TYPING = AtHand(
-    begins="They begin once you have answered, also if you refuse.", stop="press Ctrl-C and do not answer."
-)
+_NOBODY = AtHand(begins="now", stop=f"interrupt this command (SIGINT); {_ENDS}")
+_TYPING = AtHand(begins="once you have answered, also if you refuse", stop="press Ctrl-C and do not answer.")
 
 
 class Asking(Approvals, Protocol):

@@ -255,14 +255,15 @@ def _carried_out(room: Room, report: Report) -> Iterator[Plan]:
 class Unapproved:
     """A plan that waits for a person: its digest, the file it lies in, and the command that approves it.
 
-    `stop`: why nobody may approve it yet, and what to do first. `last_resort`: when to approve it all the same.
+    `stop`: why nobody may approve it yet, and what to do first. `last_resort`: when to approve it all the same; None:
+    never.
     """
 
     digest: str
     file: Path | None
     command: str
     stop: tuple[str, ...] = ()
-    last_resort: str = ""
+    last_resort: str | None = ""
 
     @classmethod
     def of(cls, plan: Plan, digest: str, file: Path | None, command: str) -> Unapproved:
@@ -307,7 +308,8 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved], named
         complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
         for sentence in plan.stop:
             say(sentence)
-        say(f"{plan.last_resort or 'To approve exactly this plan'}: {plan.command}")
+        if plan.last_resort is not None:
+            say(f"{plan.last_resort or 'To approve exactly this plan'}: {plan.command}")
     return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
 
 
@@ -345,6 +347,8 @@ def _refuse_unapproved(site: Site, plan: Plan, word: Word, what: str, asked: Una
     """Raise Refusal where a yes is needed and not given. It is asked for before any broker is."""
     if needs_approval(plan) and not word.yes:
         _tell_unapproved(site, asked)
+        if asked.last_resort is None:
+            raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. {' '.join(asked.stop)}")
         first = f"{' '.join(asked.stop)} {asked.last_resort}" if asked.stop else "Once you have read it"
         raise Refusal(ExitCode.APPROVAL, f"{what} needs approval. {first}: {asked.command}")
 

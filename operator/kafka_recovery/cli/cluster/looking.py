@@ -23,6 +23,7 @@ from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision.attesting import attested
+from kafka_recovery.decision.bad_leaders import Against, against
 from kafka_recovery.decision.card import AtHand, last_resort
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
@@ -86,7 +87,7 @@ async def inspect(
 
 
 _NOTHING = Attesting()
-_NOT_YET = "They begin when you execute this plan, and not before."
+_NOT_YET = "once you execute this plan, and not before"
 _INTERRUPT = "press Ctrl-C there; what is under way then is brought to its end."
 _HELPED = (Verdict.ELECT, Verdict.NOTHING)
 """A leader is elected, or there is one."""
@@ -116,9 +117,12 @@ async def plan(
     if out and sound:
         write_new(out, plan_files.as_text(document))
     following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
-    when = last_resort(made) or "Next"
-    ending = f"{when}: {following}" if following else "Next: nothing to execute." if sound else ""
-    write_result(output, document, plan_table(made, at_hand=AtHand(following, _NOT_YET, _INTERRUPT)), ending)
+    better = _better(made, target, policy_file, f"{which}{attesting}") if sound else ""
+    hand = AtHand(following, _NOT_YET, _INTERRUPT, better=better)
+    if (when := last_resort(made)) is None:
+        when, following = "In place of executing it", better
+    ending = f"{when or 'Next'}: {following}" if following else "Next: nothing to execute." if sound else ""
+    write_result(output, document, plan_table(made, at_hand=hand), ending)
     code = all_seen(made.evidence)
     if out and not sound:
         complain(f"{out} was not written, because a partition that was named can't be looked at; leave it out")
@@ -206,11 +210,30 @@ def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out:
     if not made.elections:
         return ""
     if out is None:
-        policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""
-        return f"kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
+        return f"{_planning(target, policy_file)} {which} --out plan.json"
     document = plan_files.plan_document(made)
     approval = f" --plan {document['digest']} --yes" if needs_approval(made) else ""
     return f"kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
+
+
+def _planning(target: Target, policy_file: Path | None) -> str:
+    return f"kafka-recovery plan {reach(target)}{f' --policy {shlex.quote(str(policy_file))}' if policy_file else ''}"
+
+
+def _better(made: Plan, target: Target, policy_file: Path | None, which: str) -> str:
+    """What leads to a plan with better leaders: the policy file was edited, or the partitions are named alone."""
+    found = against(made)
+    if found is Against.BETTER_PROOF:
+        return f"{_planning(target, policy_file)} {which}"
+    if found is not Against.NAMED:
+        return ""
+    named = [f"--partition {shlex.quote(str(each.id))}" for each in made.decisions]
+    alone = " ".join(named) if len(named) <= _NAMED else "--all-offline-partitions"
+    return f"{_planning(target, policy_file)} {alone}"
+
+
+_NAMED = 8
+"""So many partitions are named in a command."""
 
 
 def reach(target: Target) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.decision.bad_leaders import Against, against
 from kafka_recovery.decision.card import AtHand, last_resort
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
@@ -35,19 +36,37 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     approve = _approve(session, incident)
     passes = incident.plan and incident.plan.because and incident.state not in _FOR_GOOD
     wait = _WAIT_ALL if passes else _WAIT
-    if when := last_resort(plan):
+    when = last_resort(plan)
+    if when is None:
+        return Ask(("", wait, _STOPPED), f"In place of approving: {_better(session, incident, plan)}\n{no}")
+    if when:
         return Ask(("", wait, _STOPPED), f"{when}: {approve}\n{no}")
     return Ask(("", wait, _OTHERWISE), f"Approve: {approve}\n{no}")
 
 
-def at_hand(session: Session, incident: Incident) -> AtHand:
+def at_hand(session: Session, incident: Incident, plan: Plan) -> AtHand:
     """What may be typed about its plan at this moment."""
-    may = incident.asks and not holds.bounds(session, incident)
-    stop = "" if incident.finished else session.command(f"suspend {incident.name}")
+    observes = bool(holds.bounds(session, incident))
+    may = incident.asks and not observes
+    approve, better = (_approve(session, incident), _better(session, incident, plan)) if may else ("", "")
+    suspend, resume = (session.command(f"{word} {incident.name}") for word in ("suspend", "resume"))
+    stop = "" if incident.finished else f"{suspend}; to go on later: {resume}"
     if because := incident.plan.because if incident.plan and may else "":
         lasts = incident.state in _FOR_GOOD
-        return AtHand(_approve(session, incident), "" if lasts else _ONCE_OVER, "" if lasts else stop, because)
-    return AtHand(_approve(session, incident) if may else "", _BEGINS, stop)
+        return AtHand(approve, "" if lasts else _ONCE_OVER, "" if lasts else stop, because, better)
+    if observes or incident.recovery.suspend:
+        return AtHand(approve, _NOT_NOW[observes], "", better=better)
+    return AtHand(approve, "at once", stop, better=better)
+
+
+def _better(session: Session, incident: Incident, plan: Plan) -> str:
+    """What leads to a plan with better leaders; empty: none is known."""
+    found = against(plan)
+    if found is Against.NAMED:  # the leaders that a recovery names can't be changed
+        return f"{session.command(f'refuse {incident.name}')} --reason TEXT"
+    if found is Against.BETTER_PROOF and (policy := holds.policy_of(session, incident)):
+        return f"kubectl edit recoverypolicy {policy} --namespace {session.namespace}"
+    return ""
 
 
 def _approve(session: Session, incident: Incident) -> str:
@@ -57,8 +76,8 @@ def _approve(session: Session, incident: Incident) -> str:
 
 _FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated"})
 """Why a person is asked to the end of a recovery, whatever the policy says."""
-_BEGINS = "They begin at once, unless authority is Approve."
-_ONCE_OVER = "Once that holds no more, they begin without a yes."
+_NOT_NOW = {True: "once authority is no more Observe", False: "once the recovery is resumed"}
+_ONCE_OVER = "without a yes once that holds no more"
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
 _WAIT_ALL = "Wait: nobody is elected until somebody approves, or no person is needed any more."
 _STOPPED = "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:"

@@ -48,6 +48,12 @@ def cluster_observes(session: Session, incident: Incident) -> bool:
     return spec is not None and spec.get("authority", Authority.OBSERVE) == Authority.OBSERVE
 
 
+def policy_of(session: Session, incident: Incident) -> str:
+    """The name of the RecoveryPolicy that its cluster goes by; empty: it can't be read."""
+    spec = _cluster_spec(session, incident.recovery.cluster_name) or {}
+    return str((spec.get("policyRef") or {}).get("name") or "")
+
+
 def _resume(session: Session, what: str) -> str:
     return f"to let it go on: {session.command(f'resume {what}')}"
 

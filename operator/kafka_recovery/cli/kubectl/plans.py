@@ -41,7 +41,7 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
     said = [validity(incident), why, *_since(session, incident, found)]
     ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
-    hand = answers.at_hand(session, incident)
+    hand = answers.at_hand(session, incident, found)
     places = () if incident.finished else where_they_run(session, incident, cluster_of(session, incident), found)
     result = Group(plan_table(found, None, hand, over=incident.finished), *places, lines(*said, *ask.told))
     write_result(session.output, document, result, ask.command)

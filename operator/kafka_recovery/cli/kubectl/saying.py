@@ -93,7 +93,7 @@ def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan
     how = f"{session.command(f'plan {incident.name}')}; then {approve}"
     if not asking.somebody_there():
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
-    hand = replace(answers.at_hand(session, incident), approve="")
+    hand = replace(answers.at_hand(session, incident, plan), approve="")
     write_aside(plan_table(plan, _ROWS_SHOWN, hand))
     write_aside(lines(validity(incident), ""))
     _tell_why_nothing_happens(session, incident)

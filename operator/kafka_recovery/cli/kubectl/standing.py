@@ -84,7 +84,7 @@ def _plan(session: Session, incident: Incident, cluster: Object | None) -> Itera
     if incident.asks:
         with suppress(ApiError, InvalidDocument):
             found = reading.plan_of(session, incident)[1]
-            shown = card_table(card(found, answers.at_hand(session, incident)))
+            shown = card_table(card(found, answers.at_hand(session, incident, found)))
             yield Group(lines(""), shown, *where_they_run(session, incident, cluster, found))
             return
     when = "When it was planned: " if incident.finished else ""

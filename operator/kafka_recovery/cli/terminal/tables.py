@@ -19,8 +19,9 @@ from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.glances import BrokerGlance
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
+from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.seen import state
-from kafka_recovery.decision.waiting import Choice, Question, asked_about_all
+from kafka_recovery.decision.waiting import Choice, asked_about_all
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -75,18 +76,17 @@ def plan_table(
 
     `over`: nothing is elected by it any more, so what could be done before is left out.
     """
-    shown = (asked_about_all(plan) if at_hand.asked else plan).decisions[:rows]
-    hidden = len(plan.decisions) - len(shown)
+    alike = _decided(asked_about_all(plan) if at_hand.asked else plan)
+    hidden = sum(len(ids) for _, ids in alike[rows:]) if rows is not None else 0
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
-    meanings = " ".join(words.meanings(plan, shown))
-    summary = [words.waves(plan), *([meanings] if meanings else []), f"Digest: {digest(plan)}"]
+    summary = [*([words.waves(plan), words.DELETES] if plan.elections else []), f"Digest: {digest(plan)}"]
     made = f"{plan.evidence.cluster.observed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}"),
         card_table(card(plan, at_hand, over=over)),
-        _decisions(plan, shown),
+        _decisions(alike[:rows]),
         lines(*ending),
         _sentences([*reasons, *gone]),
         lines("", *_warnings(plan), *summary),
@@ -102,7 +102,9 @@ def card_table(found: Card) -> RenderableType:
     after = list(map(_in_a_line, found.choice.after)) if found.choice else []
     dense = found.choice and found.choice.never  # that stands out itself, and all that decides is to fit a screen
     return Group(
-        *([lines(*found.stop, *([] if dense else [""]))] if found.stop else []),
+        *([lines(*found.stop)] if found.stop else []),
+        *_command(("In place of approving:", found.better) if found.better else None),
+        *([lines("")] if found.stop and not dense else []),
         lines(*found.situation, *([] if dense else [""])),
         *choice,
         *_command(found.command),
@@ -327,25 +329,42 @@ def _seen_as(replica: Replica, cluster: ClusterState) -> str:
     return f"{state(cluster.broker(replica.broker))}{leads}"
 
 
-def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
-    wave_of = {id: number for number, wave in enumerate(plan.waves, 1) for id in wave}
+_Decided = tuple[Verdict, object, object, str, str, str, str]
+_DECIDED = ("Verdict", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
+_SAME_OF_ALL = ("Approval", "Rule")
+"""Columns that are left out where they say the same of each."""
+
+
+def _decided(plan: Plan) -> list[tuple[_Decided, list[TopicPartition]]]:
+    """What is decided, and of which partitions; in their order."""
     seen = {partition.id: partition for partition in plan.evidence.partitions}
-    headings = ("Partition", "Verdict", "Wave", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
-    rows = (
-        (
-            decision.id,
-            cell(decision.verdict, _VERDICT_STYLES[decision.verdict]),
-            _or_dash(wave_of.get(decision.id)),
-            _or_dash(decision.leader),
-            _planned_end(decision, seen.get(decision.id)),
-            words.loss_class(decision.loss),
-            words.approval(decision),
-            decision.rule or "-",
-            words.why(decision, led.leader if (led := seen.get(decision.id)) else None),
+    found: dict[_Decided, list[TopicPartition]] = {}
+    for each in plan.decisions:
+        partition = seen.get(each.id)
+        told = (
+            each.verdict,
+            _or_dash(each.leader),
+            _planned_end(each, partition),
+            words.loss_class(each.loss),
+            words.approval(each),
+            each.rule or "-",
+            words.why(each, partition.leader if partition else None),
         )
-        for decision in decisions
+        found.setdefault(told, []).append(each.id)
+    return list(found.items())
+
+
+def _decisions(alike: Sequence[tuple[_Decided, list[TopicPartition]]]) -> RenderableType:
+    columns = [
+        column
+        for column, heading in enumerate(_DECIDED)
+        if heading not in _SAME_OF_ALL or len({told[column] for told, _ in alike}) > 1
+    ]
+    rows = (
+        (named(ids), cell(told[0], _VERDICT_STYLES[told[0]]), *(told[column] for column in columns[1:]))
+        for told, ids in alike
     )
-    return table(*headings, rows=rows)
+    return table("Partition", *(_DECIDED[column] for column in columns), rows=rows)
 
 
 def _planned_end(decision: Decision, seen: PartitionEvidence | None) -> object:

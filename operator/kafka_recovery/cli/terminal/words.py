@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from kafka_recovery.domain.counts import Counts, Whereabouts, elected_uncleanly, is_led_by_member
@@ -12,7 +12,6 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
-from kafka_recovery.domain.policy import CandidateOrder
 
 
 def rack(replica: Replica, cluster: ClusterState) -> str:
@@ -85,27 +84,11 @@ def waves(plan: Plan) -> str:
     if not sizes:
         return "Waves: none, there is nothing to elect."
     shown = ", ".join(str(size) for size in sizes[:8]) + (", …" if len(sizes) > 8 else "")
-    return f"Waves: {len(sizes)} ({shown} partition{'' if sizes == [1] else 's'})."
+    verified = "" if len(sizes) == 1 else ": each begins once the one before is verified"
+    return f"Waves: {len(sizes)} ({shown} partition{'' if sizes == [1] else 's'}){verified}."
 
 
-_ORDERS = {
-    CandidateOrder.EPOCH_FIRST: "of the copies that may lead, the one with the newest leader epoch, then the longest",
-    CandidateOrder.LONGEST_LOG: "of the copies that may lead, the longest, then the one with the newest leader epoch",
-    CandidateOrder.LEAST_LOSS: "of the copies that may lead, the one that is proven to lose least; of those of which "
-    "the same or nothing is proven, the one with the newest leader epoch, then the longest",
-}
-
-
-def meanings(plan: Plan, shown: Sequence[Decision]) -> Iterator[str]:
-    """What the words of a table of these decisions mean."""
-    if plan.elections:
-        yield "Deletes: a broker that runs deletes at the election, one that is off when it is started."
-    if len(plan.waves) > 1:
-        yield "Wave: the next one begins once the one before is verified."
-    orders = {each.candidate_order for each in shown if each.verdict is Verdict.ELECT and len(each.ranking) > 1}
-    yield from (f"{order}: {_ORDERS[order]}." for order in CandidateOrder if order in orders)
-    if any(each.rule for each in shown):
-        yield "Rule: the first one of the policy that selects the topic."
+DELETES = "Deletes: a broker that runs deletes at the election, one that is off when it is started."
 
 
 def verdicts(plan: Plan) -> str:

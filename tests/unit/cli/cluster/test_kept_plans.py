@@ -61,7 +61,7 @@ def test_what_can_be_saved_before_an_election_is_told_until_it_was_held(
 
     shown = {plan["became"]: " ".join(plans(plan["plan"]).stdout.split()) for plan in kept}
 
-    assert "first of all copy its directory on broker 2 to a place" in shown["NotBegun"]
+    assert "first of all copy its directory FROM broker 2 and broker 3 to a place" in shown["NotBegun"]
     assert "first of all copy" not in shown["Ended"]
     assert "Electing as planned may lose up to 12 records that broker 2 holds" in shown["Ended"]
 

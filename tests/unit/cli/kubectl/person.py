@@ -157,11 +157,20 @@ class Incidents:
         return after
 
     def awaiting(
-        self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None, because: str = ""
+        self,
+        name: str = "prod-1",
+        reason: Reason = AWAITING,
+        policy: Policy | None = None,
+        because: str = "",
+        made: Plan | None = None,
+        **spec: Any,
     ) -> Plan:
-        """A recovery whose plan is recorded and waits for somebody's word. `because`: why, whatever its policy says."""
-        plan = self.plan(policy)
-        uid = self.opened(name)
+        """A recovery whose plan is recorded and waits for somebody's word. `because`: why, whatever its policy says.
+
+        `made`: that plan, of another Kafka than the small one. `spec`: what the recovery says besides.
+        """
+        plan = made or self.plan(policy)
+        uid = self.opened(name, **spec)
         self.record(name, uid, plan)
         self.tell(name, Phase.AWAITING_APPROVAL, reason, plan, because=because)
         return plan

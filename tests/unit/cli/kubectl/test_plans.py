@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
 from kafka_recovery.kube.resources.kinds import RECORDS
 from unit.cli.kubectl.conftest import Plugin
-from unit.cli.kubectl.person import Incidents, SmallKubernetes, row
+from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes, row
 from unit.cli.small_cluster import SmallCluster
+from unit.decision.incident import ORDERS, evidence, history, log, partition, step
 
 
 def one_line(shown: str) -> str:
@@ -35,7 +39,7 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     assert "An approval counts while nothing has changed. Once the evidence is older" in one_line(shown.stdout)
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
     command = f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
-    assert f"\nNEXT, IF YOU APPROVE: {command}\n" in shown.stdout
+    assert f"\nTHEN, IF YOU APPROVE: {command}\n" in shown.stdout
     assert shown.stdout.endswith(
         f"\nApprove: kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
         "\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n"
@@ -83,7 +87,10 @@ def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
 
     assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
     assert "CAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK? Nobody knows yet: start nothing, approve" in shown
-    assert "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader" in shown
+    assert (
+        "NEVER start a broker of these partitions, or let anything start it, on an empty or replaced disk while"
+        in shown
+    )
     assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
 
 
@@ -110,8 +117,56 @@ def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_t
 
     shown = one_line(plugin("plan", "prod-1").stdout)
 
-    assert "UNASKED: the policy asks nobody about the election of orders-17. They begin at once, unless" in shown
-    assert "To stop that: kubectl kafka-recovery suspend prod-1" in shown
+    assert "UNASKED: leaders of orders-17 are elected WITHOUT anybody's yes, at once. To stop that: kubectl " in shown
+    assert "suspend prod-1; to go on later: kubectl kafka-recovery resume prod-1" in shown
+    assert "Let it go on:" not in shown, "nothing is proven of it"
+
+
+def test_elections_that_are_held_back_for_now_are_not_said_to_begin_at_once(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)), suspend=True)
+    assert "WITHOUT anybody's yes, once the recovery is resumed. 1 partition" in one_line(
+        plugin("plan", "prod-1").stdout
+    )
+    incidents.cluster(authority="Observe")
+    assert "yes, once authority is no more Observe. 1 partition" in one_line(plugin("plan", "prod-1").stdout)
+
+
+def test_in_place_of_a_plan_beside_which_another_leader_is_proven_better_the_policy_is_edited(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    told = history(step(1, 2, 3), step(1, 3), step(1), intact=(2, 3))
+    seen = evidence(partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=told))
+    seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID))
+    rule = Rule(
+        "all", candidate_order=CandidateOrder.LONGEST_LOG, evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)
+    )
+    plan = incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1)))
+    incidents.cluster(policyRef={"name": "by-length"})
+
+    shown = plugin("plan", "prod-1").stdout
+
+    edit = f"kubectl edit recoverypolicy by-length --namespace {NAMESPACE}"
+    assert f"\nIN PLACE OF APPROVING: {edit}\n" in shown
+    assert f"\nIn place of approving: {edit}\nRefuse:  " in shown
+    assert digest(plan)[:12] not in shown.split("Digest: ")[0], "no command approves it"
+
+
+def test_in_place_of_a_plan_whose_leader_is_named_badly_the_recovery_that_names_it_is_ended(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    seen = evidence(partition({1: None, 2: log(30), 3: log(10)}))
+    seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID))
+    rule = Rule("all", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    named = {ORDERS: BrokerId(3)}
+    incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1), designated=named))
+
+    shown = plugin("plan", "prod-1").stdout
+
+    refuse = "kubectl kafka-recovery refuse prod-1 --reason TEXT"
+    assert f"\nIN PLACE OF APPROVING: {refuse}\n" in shown
+    assert f"\nIn place of approving: {refuse}\n" in shown
 
 
 def test_a_cool_down_is_told_with_what_follows_where_the_policy_would_ask_nobody(
@@ -127,10 +182,10 @@ def test_a_cool_down_is_told_with_what_follows_where_the_policy_would_ask_nobody
         shown = one_line(told)
         assert (
             "ASKED ALL THE SAME: the policy asks nobody about the election of orders-17. A person is asked now: "
-            f"{cools.message}. Once that holds no more, they begin without a yes. To stop that: kubectl kafka-recovery "
+            f"{cools.message}. They begin without a yes once that holds no more. To stop that: kubectl kafka-recovery "
             "suspend prod-1"
         ) in shown
-        assert f"NEXT, IF YOU APPROVE: {approve}" in shown
+        assert f"THEN, IF YOU APPROVE: {approve}" in shown
     shown = one_line(plugin("plan", "prod-1").stdout)
     assert "Wait: nobody is elected until somebody approves, or no person is needed any more." in shown
 

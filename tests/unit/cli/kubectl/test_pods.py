@@ -70,7 +70,7 @@ def test_pod_node_and_claims_of_a_broker_that_is_away_stand_below_the_card(
     assert "CrashLoopBackOff, last end OOMKilled (exit code 137), 7 restarts" in told
     assert "n2 (Ready)" in told
     assert "claim data-0-prod-brokers-1 is Bound (what is on it is not known)" in told
-    assert "Broker 1: To have it run: give its container more memory." in told
+    assert "Broker 1: To have it run, once you know that its disk is its own: give its container more memory." in told
     assert "prod-brokers-2" not in told
     assert "DANGER" not in told
 
@@ -90,7 +90,7 @@ def test_a_pod_that_waits_for_a_node_says_why(strimzi: Node, plugin: Plugin) -> 
 
     told = one_line(plugin("status", "prod-1").stdout)
     assert "Unschedulable (0/3 nodes are available)" in told
-    assert "Broker 1: To have it run: make room on a node that can mount its volumes." in told
+    assert "once you know that its disk is its own: make room on a node that can mount its volumes." in told
 
 
 def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plugin: Plugin) -> None:
@@ -101,7 +101,10 @@ def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plu
     told = one_line(plugin("status", "prod-1").stdout)
 
     assert "DANGER: claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC" in told
-    assert "its disk may be EMPTY. While its partitions have no leader, keep its Pod from starting" in told
+    assert (
+        "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. While its partitions have"
+        in told
+    )
 
 
 def test_a_volume_that_is_lost_is_said_to_be_lost(strimzi: Node, plugin: Plugin) -> None:

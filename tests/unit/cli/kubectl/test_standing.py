@@ -123,7 +123,9 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "mallory" not in shown.stdout
-    assert "No, its disk is lost for good: approve this plan." in one_line(shown.stdout)
+    assert "is lost for good, not only detached: first do what stands below, then approve this plan." in one_line(
+        shown.stdout
+    )
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.decision.bad_leaders import Against, against
 from kafka_recovery.decision.card import AtHand
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
@@ -237,10 +238,15 @@ INCIDENTS: Mapping[str, Callable[[], Plan]] = {
 
 def at_hand(plan: Plan) -> AtHand:
     """What a person types to the operator."""
+    better: dict[Against | None, str] = {
+        Against.NAMED: "kubectl kafka-recovery refuse prod-1 --reason TEXT",
+        Against.BETTER_PROOF: "kubectl edit recoverypolicy prod --namespace kafka",
+    }
     return AtHand(
         f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}",
-        "They begin at once, unless authority is Approve.",
-        "kubectl kafka-recovery suspend prod-1",
+        "at once",
+        "kubectl kafka-recovery suspend prod-1; to go on later: kubectl kafka-recovery resume prod-1",
+        better=better.get(against(plan), ""),
     )
 
 

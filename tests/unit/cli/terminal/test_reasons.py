@@ -85,7 +85,7 @@ def test_a_refusal_in_a_plan_is_followed_by_what_to_do(cluster: SmallCluster, re
 
     shown = recovery("plan", "--all-offline-partitions").stdout
 
-    assert shown.count("NoCandidate: Do what the message says of the replica that holds most.") == 1
+    assert shown.count("NoCandidate: See whether each of its brokers runs, and reaches the controllers.") == 1
 
 
 def test_a_log_tells_the_first_refusals_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:

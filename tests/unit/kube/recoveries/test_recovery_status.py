@@ -237,9 +237,10 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
         {"broker": 1, "records": 0, "partitions": 0, "unknownPartitions": 1, "certainOffsets": 0, "because": unread},
     ]
     assert told["summary"] == (
-        "This plan would elect broker 2 on 1 partition, if it is approved. Kafka calls that UNCLEAN. Unknown: whether "
-        "records acknowledged with acks=all are lost is not known. Electing as planned may lose up to 17 records that "
-        "broker 3 holds and the new leader lacks, on 1 partition; "
+        "This plan would elect broker 2 on 1 partition, if it is approved. Kafka calls that UNCLEAN. The log of "
+        "broker 3 is longer than that of broker 2, but older: it ends in leader epoch 0, the other in 1. Unknown: "
+        "whether records acknowledged with acks=all are lost is not known. Electing as planned may lose up to 17 "
+        "records that broker 3 holds and the new leader lacks, on 1 partition; "
         f"an unknown part of what broker 1 holds on 1 partition ({unread})."
     )
 
@@ -256,8 +257,13 @@ def awaited() -> Known:
 def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
     told = status_of(awaited(), 1, {}, NOON)["plan"]["waiting"]
 
-    assert told.startswith("NEVER start a broker of these partitions on an empty or replaced disk")
+    assert told.startswith(
+        "NEVER start a broker of these partitions, or let anything start it, on an empty or replaced"
+    )
     assert "Can broker 1 be started with its own, intact disk? Nobody knows yet: start nothing" in told
+    assert told.endswith(
+        "Before you approve: keep broker 1 off until another leads (silent is not off): docs/how-to/silent-broker.md."
+    )
 
 
 def test_whoever_is_asked_about_an_empty_leader_reads_first_not_to_approve() -> None:
