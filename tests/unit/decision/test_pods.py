@@ -192,6 +192,16 @@ def test_of_any_other_that_is_not_said(other: dict[str, Any]) -> None:
     assert "recovers its logs" not in known(planned(pod(**other)))
 
 
+@pytest.mark.parametrize("reason", ["CrashLoopBackOff", "Error"])
+def test_a_process_that_crashes_does_not_run_whichever_way_the_kubelet_says_so(reason: str) -> None:
+    crashes = pod(reason=reason, ended=ContainerEnd("Error", 1))
+
+    assert is_down([crashes])
+    assert not is_down([crashes, crashes])
+    assert not is_down([replace(crashes, node_state=NodeState.UNKNOWN)])
+    assert not is_down([replace(crashes, reason="ImagePullBackOff")])
+
+
 def test_a_pod_that_runs_needs_nothing() -> None:
     runs = pod(ready=True, reason="")
 

@@ -125,15 +125,22 @@ def _hindrance(pod: Object) -> tuple[str, str]:
         waiting = mapping(mapping(container.get("state")).get("waiting"))
         if (word := _word(waiting.get("reason"))) and word not in _ON_THEIR_WAY:
             return word, _message(waiting)
-    return _word(status.get("reason")), _message(status)
+    if word := _word(status.get("reason")):
+        return word, _message(status)
+    ends = (mapping(mapping(each.get("state")).get("terminated")) for each in broker_containers(status))
+    return next(((_why_ended(each), _message(each)) for each in ends if each), ("", _message(status)))
 
 
 def _end(container: Object) -> ContainerEnd | None:
     for state in ("state", "lastState"):
         if ended := mapping(mapping(container.get(state)).get("terminated")):
             code, at = _count(ended.get("exitCode")), instant(ended.get("finishedAt"))
-            return ContainerEnd(_word(ended.get("reason")) or "Error", code, at)
+            return ContainerEnd(_why_ended(ended), code, at)
     return None
+
+
+def _why_ended(terminated: Object) -> str:
+    return _word(terminated.get("reason")) or "Error"
 
 
 def broker_containers(status: Object) -> list[Object]:

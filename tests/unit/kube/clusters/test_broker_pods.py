@@ -67,6 +67,14 @@ class TestWhatAPodSays:
 
         assert (found.phase, found.reason, found.ended) == ("Failed", "Evicted", ContainerEnd("Error", 1, AT_NOON))
 
+    def test_one_that_crashes_is_told_by_its_end_while_the_kubelet_says_no_more(self) -> None:
+        """From 1.36 on the kubelet shows so for half a minute and longer what it calls CrashLoopBackOff then."""
+        ended = CRASHING | {"state": {"terminated": KILLED | {"reason": None, "message": "no space left"}}}
+
+        found = only(with_status(pod(1, ready=False), containerStatuses=[ended]))
+
+        assert (found.reason, found.message, found.restarts) == ("Error", "no space left", 7)
+
     def test_what_another_container_of_the_pod_does_is_not_the_brokers(self) -> None:
         sidecar = CRASHING | {"name": "log-shipper"}
 
