@@ -18,11 +18,13 @@ class BadCredentials(Exception):
     """A file that can't be used; says which and why, and nothing of what is in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TokenFile:
     """Bearer tokens, one a line: two of them while one is being replaced."""
 
     path: Path
+    _told: str = ""
+    """What is wrong with the file, as it was told last: whoever may connect must not fill the log with it."""
 
     def check(self) -> None:
         """Raises BadCredentials."""
@@ -34,8 +36,11 @@ class TokenFile:
         try:
             tokens = self._tokens()
         except BadCredentials as bad:
-            _LOG.error("nobody is let in: %s", bad)
+            if str(bad) != self._told:
+                _LOG.error("nobody is let in: %s", bad)
+            self._told = str(bad)
             return False
+        self._told = ""
         mine = given.strip().encode(errors="surrogateescape")
         matches = [hmac.compare_digest(mine, token) for token in tokens]
         return scheme.lower() == "bearer" and any(matches)
@@ -57,6 +62,8 @@ class TlsFiles:
     client_ca: Path | None = None
     _read: tuple[bytes, ...] = ()
     _context: ssl.SSLContext = field(default_factory=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    _told: str = ""
+    """As of a `TokenFile`."""
 
     def context(self) -> ssl.SSLContext:
         """For a new connection. Raises BadCredentials; a context that was good once is kept for that case."""
@@ -69,10 +76,14 @@ class TlsFiles:
     def context_or_last(self) -> ssl.SSLContext:
         """The same; what can't be read in the middle of a rotation is read with the next connection."""
         try:
-            return self.context()
+            context = self.context()
         except BadCredentials as bad:
-            _LOG.warning("the certificates of before are used: %s", bad)
+            if str(bad) != self._told:
+                _LOG.warning("the certificates of before are used: %s", bad)
+            self._told = str(bad)
             return self._context
+        self._told = ""
+        return context
 
     def _loaded(self) -> ssl.SSLContext:
         try:

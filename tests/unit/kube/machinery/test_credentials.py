@@ -64,6 +64,23 @@ def test_a_file_that_goes_away_lets_nobody_in_and_says_so(file: Path, caplog: py
     assert "can't be read: No such file or directory" in caplog.text
 
 
+def test_a_bad_file_is_told_once_however_many_connect_and_again_when_it_is_bad_anew(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = TokenFile(file)
+    for held in ("short", TOKEN, "short", ""):
+        file.write_text(held)
+        for _ in range(3):
+            tokens.admits(f"Bearer {TOKEN}")
+    file.unlink()
+    tokens.admits("")
+
+    said = [record.getMessage() for record in caplog.records]
+    too_short, gone = f"nobody is let in: {file} must hold a token of at least 16 characters a line", "No such file"
+    assert said[:2] == [too_short, too_short]
+    assert (len(said), gone in said[2]) == (3, True)
+
+
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
     with pytest.raises(BadCredentials, match="longer than"):
         TokenFile(Path("/dev/zero")).check()
