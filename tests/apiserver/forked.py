@@ -24,8 +24,8 @@ from kafka_recovery.kube import fleet_main as fleet_program
 from kafka_recovery.kube import operator as kube_operator
 from kafka_recovery.kube.clusters import open_cluster, residences
 from kafka_recovery.kube.clusters.pod_witness import PodWitness
-from kafka_recovery.kube.clusters.watched_by import ClaimTimes
 from kafka_recovery.kube.operator import Settings
+from kafka_recovery.kube.resources.watched_by import ClaimTimes
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
 from testbed.operator_process import Launch

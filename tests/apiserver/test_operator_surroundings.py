@@ -17,6 +17,7 @@ from apiserver import incidents
 from apiserver.conftest import DEFINITIONS, MANIFESTS, shown
 from apiserver.forked import launched
 from apiserver.incidents import Start, condition, reason
+from kafka_recovery.kube.resources.fields import MOST_PARTITIONS
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -192,6 +193,32 @@ def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_se
     assert operator.log.read_text().count(UNANSWERED) == (how == "stopped")
     assert operator.stop() == 0
     has_no_traceback(operator.log)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(400)
+def test_the_largest_recoveries_of_a_namespace_leave_the_operator_its_memory(
+    kubectl: Kubectl, start: Start, defined: None
+) -> None:
+    """A minute, and gigabytes of the API server: objects of 0.7 MB are made, and read again and again."""
+    kubectl.apply(incidents.policy(), nowhere())
+    scope = {"partitions": [{"topic": "orders", "partition": number} for number in range(MOST_PARTITIONS)]}
+    largest = [by_hand(number) for number in range(25)]
+    for each in largest:
+        kubectl.api.create({**each, "spec": {**each["spec"], "scope": scope}})
+
+    operator = start()
+    others = len(largest) - 1
+    wait_until(
+        "all but one are told that there is no room",
+        lambda: operator.log.read_text().count("TooManyRecoveries"),
+        lambda told: told >= others,
+        300,
+    )
+
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{operator.pid}/status").read_text())
+    assert peak
+    assert int(peak[1]) < 320 * 1024, "the chart allows 1 GiB, and there may be many more of them"
 
 
 def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> None:

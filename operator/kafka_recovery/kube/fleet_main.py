@@ -50,9 +50,11 @@ def run(
     """Have Spark answer FleetRankings. It opens no Kafka cluster and elects nobody."""
     from kafka_recovery.kube.fleet_operator import FleetOperator, Settings
     from kafka_recovery.kube.machinery.metrics import FLEET, Metrics
+    from kafka_recovery.kube.resources.watched_by import Places
 
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
-    settings = Settings(places.watched, _prefixes(fleet_results or ()))
+    claimed = Places((places.home, places.name) if lease else None)
+    settings = Settings(places.watched, _prefixes(fleet_results or ()), claimed)
     metrics = Metrics(FLEET)
     readers = starting.callers("--metrics", metrics_token_file, metrics_tls_cert, metrics_tls_key, metrics_client_ca)
     starting.serve(metrics, metrics_port, readers)

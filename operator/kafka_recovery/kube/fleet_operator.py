@@ -11,7 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import kopf
@@ -25,6 +25,7 @@ from kafka_recovery.kube.machinery.readiness import Readiness
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, collections
+from kafka_recovery.kube.resources.watched_by import Places
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,10 +38,14 @@ CONNECTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What it is started with. `namespaces` empty: all of them. `results`: below which places it reads results."""
+    """What it is started with. `namespaces` empty: all of them. `results`: below which places it reads results.
+
+    `places`: by which Lease it runs FleetRankings, if it does by one.
+    """
 
     namespaces: tuple[str, ...]
     results: Prefixes
+    places: Places = field(default_factory=Places)
 
 
 class FleetOperator:
@@ -86,7 +91,8 @@ class FleetOperator:
         async with session.opened(info, CONNECTIONS) as connections:
             api = Api(connections, info.server, self._fence, at_once=CONNECTIONS, asked=self._metrics.asked)
             events = Events(api, "kafka-recovery-operator-fleet")
-            fleet = LookOut(api, events, self._metrics, self._settings.namespaces, self._settings.results)
+            wanted = self._settings
+            fleet = LookOut(api, events, self._metrics, wanted.namespaces, wanted.results, places=wanted.places)
             self.clean = False
             ready = self._readiness.keep(api, collections((RANKINGS, POLICIES), self._settings.namespaces))
             work = {asyncio.create_task(each) for each in (fleet.run(), self._heartbeat(fleet), ready, told.wait())}

@@ -19,7 +19,6 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.housekeeping import Housekeeping
 from kafka_recovery.kube.clusters.policies import Policies
-from kafka_recovery.kube.clusters.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import say_less_of_watches
@@ -27,7 +26,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.readiness import Readiness
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
-from kafka_recovery.kube.process.reach import Reach
+from kafka_recovery.kube.process.reach import Answer, Reach
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
 from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
@@ -44,6 +43,7 @@ from kafka_recovery.kube.resources.kinds import (
     collections,
 )
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
 from kafka_recovery.kube.webhook.endpoint import lead_here
@@ -147,7 +147,7 @@ class Operator:
         info = session.found_login(settings)
         return kopf.AiohttpSession(
             server=info.server,
-            aiohttp_session=session.opened(info, session.UNLIMITED, self._reach),
+            aiohttp_session=session.opened(info, session.UNLIMITED, self._reach, answer=Answer),
             default_namespace=info.default_namespace,
         )
 
@@ -203,7 +203,7 @@ class Operator:
             logging.getLogger(chatty).setLevel(logging.WARNING)
         settings.scanning.disabled = True  # a Role is enough; no watches of CRDs and namespaces
         settings.posting.enabled = False  # our Events say more, and are fewer
-        settings.watching.server_timeout, settings.watching.chunk_size = 300, 500
+        settings.watching.server_timeout, settings.watching.chunk_size = 300, 50  # of any object 1.5 MB may be metadata
         settings.networking.request_timeout = None  # what waits in Reach has no end; each of its tries has
         settings.networking.error_backoffs = [0.5, 1, 2, *[3] * 20]  # kopf's own make an outage last 21 s longer
         settings.queueing.idle_timeout = 0.1  # our handlers only feed a queue: let kopf's workers go
@@ -294,7 +294,7 @@ class Operator:
         if self._is_new(RECOVERIES, type, body):
             self._recovery_soon(_key(body), timedelta(0))
         else:
-            self._recoveries.seen(_key(body), dict(body))
+            self._recoveries.seen(_key(body))
 
     async def _approval_seen(self, type: str, body: kopf.Body, **_: Any) -> None:
         if self._is_new(APPROVALS, type, body):

@@ -35,7 +35,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "kube/recoveries/recoveries.py": 1,
         "kube/recoveries/supervision.py": 1,
     },
-    Decisive.WATCHED_ELSEWHERE: {"kube/clusters/watched_by.py": 1},
+    Decisive.WATCHED_ELSEWHERE: {"kube/resources/watched_by.py": 1},
     Decisive.TOO_MANY_RECOVERIES: {"kube/watching/room.py": 1},
     Decisive.RANKING_NOT_READY: {"kube/recoveries/ranked_leaders.py": 1},
     Decisive.OBSERVE_ONLY: {"kube/recoveries/supervision.py": 1, "recovery/supervision.py": 1},

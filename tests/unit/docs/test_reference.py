@@ -86,7 +86,10 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (Place.PARTITION_RECOVERY, Place.RECOVERY_APPROVAL),
         ("kube/resources/admission.py", "kube/recoveries/told.py", "kube/recoveries/approvals.py"),
     ),
-    ((Place.WATCHED_CLUSTER, Place.PARTITION_RECOVERY), ("kube/clusters/watched_by.py",)),
+    (
+        (Place.WATCHED_CLUSTER, Place.PARTITION_RECOVERY, Place.FLEET_RANKING),
+        ("kube/resources/watched_by.py",),
+    ),
     ((Place.RECOVERY_POLICY,), ("kube/clusters/policies.py",)),
     (
         (

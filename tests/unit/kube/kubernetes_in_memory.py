@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, Kept, NotFound, Object
 from kafka_recovery.kube.resources.kinds import RECORDS, RECOVERIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -50,6 +50,11 @@ class KubernetesInMemory:
         selector = (params or {}).get("labelSelector", "")
         found = [each for at, each in self.objects.items() if at.rpartition("/")[0] == path]
         return [over_the_wire(each) for each in found if _selected(each["metadata"].get("labels", {}), selector)]
+
+    async def list_kept(
+        self, path: str, kept: Callable[[Object], Kept], *, params: Mapping[str, str] | None = None
+    ) -> list[Kept]:
+        return [kept(each) for each in await self.list_all(path, params=params)]
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Object:
         at = f"{path}/{body['metadata']['name']}"

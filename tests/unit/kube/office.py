@@ -13,7 +13,6 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
-from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
@@ -22,6 +21,7 @@ from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.watched_by import Places
 from kafka_recovery.kube.watching.incidents import Offline
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.kube.watching.watcher import WatchView
@@ -190,7 +190,7 @@ class Office:
 
     def sees_change(self, name: str = NAME) -> None:
         """kopf saw that something of the object is another one, and not its spec."""
-        self.all.seen((NAMESPACE, name), self.api.recovery(name))
+        self.all.seen((NAMESPACE, name))
 
     def takes_up(self, **fields: Any) -> SmallCluster:
         """The recovery's cluster is opened, and kopf saw the recovery."""

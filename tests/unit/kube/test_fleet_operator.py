@@ -54,7 +54,7 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Looking]:
     def made(work: Callable[[], None], left: list[tuple[str, str]] | None = None) -> Looking:
         one = Looking(work, left or [])
         monkeypatch.setattr(session, "found_login", lambda settings: kopf.ConnectionInfo(server="http://127.0.0.1:1"))
-        monkeypatch.setattr(fleet_operator, "LookOut", lambda *given: one)
+        monkeypatch.setattr(fleet_operator, "LookOut", lambda *given, **places: one)
         return one
 
     return made

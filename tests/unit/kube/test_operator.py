@@ -22,6 +22,7 @@ from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.process import lease, session, starting
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.resources.house import House, KnownHouse
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
 from unit.kube.our_objects import SILENT
 
 NOWHERE = """
@@ -78,6 +79,19 @@ def test_an_error_of_its_own_ends_it_in_order(
 
     assert operator.clean
     assert "a defect" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [CLUSTERS, POLICIES, RECOVERIES, APPROVALS], ids=lambda kind: kind.plural)
+def test_what_another_release_writes_into_a_status_has_nothing_looked_at(operator: Operator, kind: Kind) -> None:
+    """Two that watch one RecoveryPolicy each write its status once a change, and never in answer to one another."""
+    meta = {"namespace": "kafka", "name": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "1"}
+    created = {"metadata": meta, "spec": {}}
+    answered = {**created, "metadata": {**meta, "resourceVersion": "2"}, "status": {"digest": "theirs"}}
+    changed = {**answered, "metadata": {**meta, "resourceVersion": "3", "generation": 2}}
+
+    seen = [operator._is_new(kind, "MODIFIED", cast(kopf.Body, each)) for each in (created, answered, changed)]
+
+    assert seen == [True, False, True]
 
 
 async def test_what_never_started_can_be_stopped(operator: Operator) -> None:

@@ -23,11 +23,17 @@ from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
-from kafka_recovery.kube.clusters.opening import NOT_OPEN, begun_of, untaken_of, why_not_open, why_only_restores
+from kafka_recovery.kube.clusters.opening import (
+    NOT_OPEN,
+    Earlier,
+    begun_of,
+    untaken_of,
+    why_not_open,
+    why_only_restores,
+)
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
 from kafka_recovery.kube.clusters.told import ToldClusters, condition_of, is_of
-from kafka_recovery.kube.clusters.watched_by import Places, WatchedElsewhere
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -36,8 +42,8 @@ from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.resources.unknown import ASKED, NONE, UnknownFields, told
+from kafka_recovery.kube.resources.watched_by import Places, WatchedElsewhere
 from kafka_recovery.kube.watching.last_seen import LastSeen
-from kafka_recovery.kube.watching.outages import name_from, outages_left
 from kafka_recovery.kube.watching.room import NOTHING, Used
 from kafka_recovery.kube.watching.watcher import Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
@@ -325,7 +331,7 @@ class Clusters:
             told = raw["status"].get("brokerStates", ())
             cluster.incarnations = {int(each["id"]): int(each["incarnation"]) for each in told}
         for each in earlier:
-            watcher.leave_alone(outages_left(each.get("status", {})), name_from(key[0], each["metadata"]))
+            watcher.leave_alone(each.left, each.name_in(key[0]))
         await asyncio.gather(cluster.look_for_orphans(self.api), self._read_policy(cluster))
         self._open[key] = cluster
         with about(cluster=cluster.label):
@@ -336,13 +342,13 @@ class Clusters:
         self._changed(key)
         return cluster
 
-    async def _earlier_recoveries(self, cluster_id: str) -> list[Object]:
+    async def _earlier_recoveries(self, cluster_id: str) -> list[Earlier]:
         """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
-        found: list[Object] = []
+        found: list[Earlier] = []
         for namespace in sorted(self._same.namespaces(cluster_id)):
             params = {"fieldSelector": "status.outcome!=Recovered"}
-            found += await self.api.list_all(RECOVERIES.path(namespace), params=params)
-        return [each for each in found if each["spec"]["clusterId"] == cluster_id]
+            found += await self.api.list_kept(RECOVERIES.path(namespace), Earlier.of, params=params)
+        return [each for each in found if each.cluster_id == cluster_id]
 
     def _history_changed(self, key: Key) -> None:
         """Its recoveries look again once there is more to prove."""

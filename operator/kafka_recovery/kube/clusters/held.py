@@ -62,9 +62,13 @@ class HeldClusters:
     async def _begun(self, key: Key, *, leaving: bool = False) -> Sequence[str]:
         """The recoveries that hold it: those that have begun; of one that leaves, those that are not restored yet."""
         namespace, name = key
-        found = await self._api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": UNFINISHED})
-        begun = [each["metadata"] for each in found if each["spec"]["clusterRef"]["name"] == name]
-        names = [meta["name"] for meta in begun if FINALIZER in meta.get("finalizers", ())]
+
+        def held(each: Object) -> str | None:
+            meta, ours = each["metadata"], each["spec"]["clusterRef"]["name"] == name
+            return meta["name"] if ours and FINALIZER in meta.get("finalizers", ()) else None
+
+        found = await self._api.list_kept(RECOVERIES.path(namespace), held, params={"fieldSelector": UNFINISHED})
+        names = filter(None, found)
         return sorted(each for each in names if not (leaving and self._is_restored((namespace, each))))
 
 

@@ -126,7 +126,7 @@ class Housekeeping:
         """Delete finished recoveries of a cluster that are too old, or too many; not those that are still of use."""
         namespace, name = cluster.key
         params = {"fieldSelector": "status.finished=true"}
-        finished = await self._api.list_all(RECOVERIES.path(namespace), params=params)
+        finished = await self._api.list_kept(RECOVERIES.path(namespace), without_scope, params=params)
         ours = [each for each in finished if each["spec"]["clusterRef"]["name"] == name]
         for each in to_prune(ours, cluster.spec.history, datetime.now(UTC)):
             if cluster.holds_back(each["status"]):
@@ -140,7 +140,7 @@ class Housekeeping:
     async def _forget_deleted(self, cluster: OpenCluster) -> None:
         """A finished recovery that somebody deletes is seen by no watch; what it left may be opened again."""
         for name in cluster.watcher.holding_back():
-            elsewhere, _, plain = name.rpartition("/")  # see `name_from`
+            elsewhere, _, plain = name.rpartition("/")  # see `Earlier.name_in`
             try:
                 await self._api.get(RECOVERIES.path(elsewhere or cluster.key[0], plain))
             except NotFound:
@@ -154,6 +154,11 @@ def _to_do(journal: OrphanedJournal, why: str) -> str:
         f"{RECOVERY_UID_LABEL}={journal.recovery.uid}. Read them before; delete only what the operator did not write: "
         "they may be all that tells of the original assignment orders. The operator looks again every minute"
     )
+
+
+def without_scope(recovery: Object) -> Object:
+    """All that counts of one that has ended."""
+    return {**recovery, "spec": {**recovery["spec"], "scope": {}}}
 
 
 def to_prune(finished: Sequence[Object], history: History, now: datetime) -> list[Object]:

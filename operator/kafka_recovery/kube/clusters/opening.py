@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
+from typing import Self
 
 from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.domain.reason import Reason
@@ -14,6 +16,7 @@ from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER, WatchedCluster, read_recovery
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.outages import Outage, outages_left
 
 NOT_OPEN = (InvalidDocument, CantOpen, InvalidConfiguration)
 """Each has a reason that a person has to mend, or that passes."""
@@ -35,44 +38,66 @@ def why_not_open(problem: Exception) -> Reason:
     raise problem
 
 
-def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What counts of a recovery that is there before its cluster is opened; its partitions may be 20,000.
+
+    `may_have_altered` orders: our finalizer alone does not say so, for whoever may create recoveries can write it. The
+    status that names what was begun is the operator's. `will_be_taken_up`: one with an invalid spec has no partitions,
+    and holds nobody back. `left`: what it left without a leader.
+    """
+
+    key: Key
+    cluster: Key
+    cluster_id: str
+    created_at: datetime
+    may_have_altered: bool
+    will_be_taken_up: bool
+    left: frozenset[Outage]
+
+    @classmethod
+    def of(cls, recovery: Object) -> Self:
+        """From the object."""
+        meta, spec, status = recovery["metadata"], recovery["spec"], recovery.get("status", {})
+        begun = FINALIZER in meta.get("finalizers", ()) and Named.by(status, meta["uid"]).begun
+        is_open = not status.get("finished")
+        return cls(
+            key=(meta["namespace"], meta["name"]),
+            cluster=(meta["namespace"], spec["clusterRef"]["name"]),
+            cluster_id=spec["clusterId"],
+            created_at=datetime.fromisoformat(meta["creationTimestamp"]),
+            may_have_altered=is_open and bool(begun),
+            will_be_taken_up=is_open and _is_readable(recovery),
+            left=outages_left(status),
+        )
+
+    def name_in(self, namespace: str) -> str:
+        """What it is called there: one of another namespace by both of its names."""
+        return self.key[1] if self.key[0] == namespace else "/".join(self.key)
+
+
+def untaken_of(key: Key, recoveries: Sequence[Earlier]) -> dict[str, datetime]:
     """The open ones of this WatchedCluster, by when they were made.
 
     Raises CantOpen while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
-    here would take them for the original ones. Our finalizer alone does not say so: whoever may create recoveries can
-    write it. The status that names what was begun is the operator's.
+    here would take them for the original ones.
     """
-    ours: dict[str, datetime] = {}
     for each in recoveries:
-        meta = each["metadata"]
-        of = meta["namespace"], each["spec"]["clusterRef"]["name"]
-        if each.get("status", {}).get("finished"):
-            continue
-        if of == key and _is_readable(each):
-            ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
-        elif of != key and _may_have_altered(each):
-            name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
-            message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
+        if each.cluster != key and each.may_have_altered:
+            name = f"PartitionRecovery {'/'.join(each.key)} of WatchedCluster {each.cluster[1]}"
+            message = f"{name}, which has the same clusterId, may have altered orders"
             raise CantOpen(
                 "DuplicateCluster", f"{message}: let that one act until it has ended, or delete the recovery"
             )
-    return ours
+    return {each.key[1]: each.created_at for each in recoveries if each.cluster == key and each.will_be_taken_up}
 
 
-def begun_of(key: Key, recoveries: Iterable[Object]) -> frozenset[str]:
+def begun_of(key: Key, recoveries: Sequence[Earlier]) -> frozenset[str]:
     """The open ones of this WatchedCluster that may have altered orders."""
-    mine = [each for each in recoveries if (each["metadata"]["namespace"], each["spec"]["clusterRef"]["name"]) == key]
-    return frozenset(each["metadata"]["name"] for each in mine if _may_have_altered(each))
-
-
-def _may_have_altered(recovery: Object) -> bool:
-    meta, status = recovery["metadata"], recovery.get("status", {})
-    begun = FINALIZER in meta.get("finalizers", ()) and Named.by(status, meta["uid"]).begun
-    return bool(begun) and not status.get("finished")
+    return frozenset(each.key[1] for each in recoveries if each.cluster == key and each.may_have_altered)
 
 
 def _is_readable(recovery: Object) -> bool:
-    """Whether it will ever be taken up: one with an invalid spec has no partitions, and holds nobody back."""
     try:
         read_recovery(recovery)
     except InvalidDocument:

@@ -10,9 +10,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.held import WAITS
 from kafka_recovery.kube.machinery.api import Api, Object
-from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.news import News
 from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS
@@ -35,6 +35,7 @@ class ToldClusters:
     def __init__(self, api: Api, events: Events) -> None:
         self._api = api
         self._events = events
+        self._news = News()
 
     async def claim(self, raw: Object, status: dict[str, Any]) -> Object:
         """Write into an object that it is watched, before it is; returns it as it is now."""
@@ -59,7 +60,7 @@ class ToldClusters:
             before = condition_of(raw.get("status", {}).get("conditions", ()), kind)
             after = condition_of(status["conditions"], kind)
             known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
-            if after and known and is_news(before, after):
+            if after and known and self._news.is_told(meta["uid"], before, after):
                 warn = after["status"] != _WELL[kind]
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])

@@ -21,6 +21,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.watched_by import Places
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,11 +45,12 @@ class LookOut:
         namespaces: Sequence[str],
         prefixes: Prefixes = NONE,
         every: timedelta = EVERY,
+        places: Places | None = None,
     ) -> None:
         self._api = api
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
-        self._rankings = Rankings(api, events, metrics, StoredResults(prefixes), prefixes)
+        self._rankings = Rankings(api, events, metrics, StoredResults(prefixes), prefixes, places=places)
         self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, expected=_cause)
         self._stamps: dict[Key, tuple[object, ...]] = {}
         self._troubles: dict[str | None, str] = {}
@@ -80,7 +82,7 @@ class LookOut:
 
     async def _look_into(self, namespace: str | None) -> None:
         """Add each that changed since the last list, but for what we wrote ourselves."""
-        found = {_key(each): _stamp(each) for each in await self._api.list_all(RANKINGS.path(namespace))}
+        found = dict(await self._api.list_kept(RANKINGS.path(namespace), lambda each: (_key(each), _stamp(each))))
         for key in [key for key in self._stamps if namespace in (None, key[0]) and key not in found]:
             del self._stamps[key]
             self._queue.forget(key)

@@ -27,14 +27,15 @@ from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, NotServed, Object
-from kafka_recovery.kube.machinery.conditions import is_news
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.news import News
 from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.resources.unknown import told
+from kafka_recovery.kube.resources.watched_by import Places, WatchedElsewhere
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class Case:
 
 
 class Rankings:
-    """Nothing is remembered but in status. `clock`: the time, with its zone."""
+    """Nothing is remembered but in status. `clock`: the time, with its zone. `places`: which operator runs which."""
 
     def __init__(
         self,
@@ -73,13 +74,18 @@ class Rankings:
         results: Results,
         prefixes: Prefixes = NONE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        places: Places | None = None,
     ) -> None:
         self._api = api
         self._events = events
+        self._news = News()
         self._metrics = metrics
         self._results = results
         self._prefixes = prefixes
         self._clock = clock
+        self._places = places or Places()
+        self._left: set[Key] = set()
+        """What another operator runs, as it was told."""
         self._operators = SparkOperators(api)
         self._policies = PolicyCopies(api)
         self._clearing = Clearing(api, self._operators)
@@ -93,6 +99,27 @@ class Rankings:
             return None  # what it owned goes with it
         if raw["metadata"].get("deletionTimestamp"):
             return None
+        try:
+            self._places.let_watch(key, raw)
+        except WatchedElsewhere as other:
+            return await self._leave(key, raw, other.reason)
+        self._left.discard(key)
+        again = await self._reconcile(raw)
+        if self._places.lease is None:
+            return again
+        renewed = self._places.times.renew
+        return renewed if again is None else min(again, renewed)
+
+    async def _leave(self, key: Key, raw: Object, other: Reason) -> timedelta:
+        """Another operator runs it: nothing is done for it here, and nothing is said in its status."""
+        if key not in self._left:
+            self._left.add(key)
+            _LOG.warning("FleetRanking %s: %s", "/".join(key), other)
+            await self._events.say(raw, "Warning", other.code, "Rank", other.message)
+        self._metrics.forget_ranking("/".join(key))
+        return self._places.times.look
+
+    async def _reconcile(self, raw: Object) -> timedelta | None:
         try:
             ranking = read_ranking(raw)
             case = Case(raw, ranking, remembered(ranking.status), self._clock())
@@ -117,6 +144,7 @@ class Rankings:
 
     def forget(self, key: Key) -> None:
         """It is not there any more."""
+        self._left.discard(key)
         self._metrics.forget_ranking("/".join(key))
 
     async def _step(self, case: Case) -> timedelta | None:
@@ -262,11 +290,12 @@ class Rankings:
 
     async def _tell(self, raw: Object, status: dict[str, Any]) -> Object:
         meta = raw["metadata"]
+        status = self._places.claiming(status, raw.get("status") or {}, self._clock())
         written = await write_status(self._api, RANKINGS.path(meta["namespace"], meta["name"]), raw, status)
         if written is None:
             raise Requeue
         before, after = _ready(raw.get("status") or {}), _ready(status)
-        if is_news(before, after):
+        if self._news.is_told(meta["uid"], before, after):
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             what = f"FleetRanking {meta['namespace']}/{meta['name']}"
             _LOG.log(

@@ -17,6 +17,7 @@ The errors:
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -26,21 +27,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from aiohttp import ClientResponse
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
-from tenacity.wait import wait_base
+from tenacity import AsyncRetrying, retry_if_exception
 
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, left_over, says
 from kafka_recovery.kube.machinery.fenced_body import FencedBody
+from kafka_recovery.kube.machinery.tries import AsAsked, Question
 from kafka_recovery.kube.machinery.turns import Turns
 
 _LOG = logging.getLogger(__name__)
 
 PAGE = 500
 """Objects a page of a list: what kubectl asks for."""
+FEW = 10
+"""The same of objects that may be large, of which little is kept: one takes a dozen MB while it is read."""
 
 LIST_ATTEMPTS = 3
 """How often a list begins anew because it expired half-way (410)."""
@@ -69,6 +72,9 @@ _NO_SUCH_RESOURCE = "the server could not find the requested resource"
 _UNDECLARED = "field not declared in schema"
 """What server-side apply says, as an internal error."""
 _PASSING = frozenset({_NO_ANSWER, 429, 500, 502, 503, 504})
+
+
+Kept = TypeVar("Kept")
 
 
 def unfenced() -> None:
@@ -181,13 +187,25 @@ class Api:
 
         `deadline`: of one page. A list that expires half-way is begun anew.
         """
+        return await self.list_kept(path, _whole, params=params, page=page, deadline=deadline)
+
+    async def list_kept(
+        self,
+        path: str,
+        kept: Callable[[Object], Kept],
+        *,
+        params: Mapping[str, str] | None = None,
+        page: int = FEW,
+        deadline: timedelta | None = None,
+    ) -> list[Kept]:
+        """The same of objects that may be large: no more than a page of them is there at a time, and what is `kept`."""
         first = {**(params or {}), "limit": str(page)}
         for _ in range(LIST_ATTEMPTS - 1):
             try:
-                return await self._pages(path, first, deadline)
+                return await self._pages(path, kept, first, deadline)
             except Expired:
                 continue
-        return await self._pages(path, first, deadline)
+        return await self._pages(path, kept, first, deadline)
 
     async def first(self, path: str) -> list[Object]:
         """One object of a collection, if there is any: whether it can be listed at all."""
@@ -259,13 +277,18 @@ class Api:
         except NotFound:
             return
 
-    async def _pages(self, path: str, params: Mapping[str, str], deadline: timedelta | None) -> list[Object]:
-        items: list[Object] = []
+    async def _pages(
+        self, path: str, kept: Callable[[Object], Kept], params: Mapping[str, str], deadline: timedelta | None
+    ) -> list[Kept]:
+        items: list[Kept] = []
         more = dict(params)
         while True:
             page = await self._call("GET", path, params=more, deadline=deadline)
-            items += page.get("items") or ()
+            for each in page.get("items") or ():
+                items.append(kept(each))
+                await asyncio.sleep(0)  # a large one takes a while, and others wait
             token = (page.get("metadata") or {}).get("continue")
+            del page  # else it is there until the next one is
             if not token:
                 return items
             more["continue"] = token
@@ -285,10 +308,10 @@ class Api:
         within = self._effort.deadline if deadline is None else deadline
         until = time.monotonic() + within.total_seconds()
         raw = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        question = _Question(method, path, raw, content_type, params or {}, until)
+        question = Question(method, path, raw, content_type, params or {}, until)
         tries = AsyncRetrying(
             retry=retry_if_exception(self._may_pass),
-            wait=_AsAsked(self._effort.first_pause, self._effort.longest_pause),
+            wait=AsAsked(self._effort.first_pause, self._effort.longest_pause, _asked_pause),
             stop=question.is_too_late,
             reraise=True,
         )
@@ -304,7 +327,7 @@ class Api:
         aftermath = time.monotonic() - self._troubled_at < AFTERMATH.total_seconds()
         return error.may_pass or (error.status == HTTPStatus.FORBIDDEN and aftermath)
 
-    async def _try(self, question: _Question) -> Object:
+    async def _try(self, question: Question) -> Object:
         """Send once, when it is our turn. Raises ApiError and what is below it."""
         try:
             async with self._turns.one(self._time_for(question)) as waited:
@@ -315,11 +338,11 @@ class Api:
             what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
             raise Unanswered(_NO_ANSWER, "Unanswered", what, question.path) from error
 
-    def _time_for(self, question: _Question) -> float:
+    def _time_for(self, question: Question) -> float:
         left = min(self._effort.attempt.total_seconds(), question.until - time.monotonic())
         return max(left, 0.001)
 
-    async def _send(self, question: _Question) -> Object:
+    async def _send(self, question: Question) -> Object:
         body = None
         if question.method != "GET":
             self._fence()
@@ -339,40 +362,15 @@ class Api:
             return _understood(question, response, raw)
 
 
-_AN_ANSWER_TAKES = 0.1
-"""Seconds that a try needs to be worth it."""
+def _whole(each: Object) -> Object:
+    return each
 
 
-@dataclass(slots=True)
-class _Question:
-    """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited."""
-
-    method: str
-    path: str
-    body: bytes | None
-    content_type: str
-    params: Mapping[str, str]
-    until: float
-
-    def is_too_late(self, state: RetryCallState) -> bool:
-        """Whether the next try would have no time for an answer: its silence would hide why this one failed."""
-        return time.monotonic() + state.upcoming_sleep + _AN_ANSWER_TAKES >= self.until
+def _asked_pause(error: BaseException | None) -> float:
+    return error.retry_after if isinstance(error, ApiError) else 0.0
 
 
-class _AsAsked(wait_base):
-    """Pauses grow, with some chance in them against herds, and are never shorter than the server asks for."""
-
-    def __init__(self, first: timedelta, longest: timedelta) -> None:
-        seconds = first.total_seconds()
-        self._grow = wait_exponential(seconds, longest) + wait_random(0, seconds)
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        error = retry_state.outcome.exception() if retry_state.outcome else None
-        asked = error.retry_after if isinstance(error, ApiError) else 0.0
-        return max(asked, self._grow(retry_state))
-
-
-def _understood(question: _Question, response: ClientResponse, raw: bytes) -> Object:
+def _understood(question: Question, response: ClientResponse, raw: bytes) -> Object:
     """The object in an answer. Raises what a refusal is."""
     try:
         content = json.loads(raw)

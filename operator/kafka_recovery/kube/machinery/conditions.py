@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.formats.printable import printable
 
 LONGEST_MESSAGE = 1024
@@ -48,15 +47,6 @@ def condition(kind: str, holds: bool | None, reason: str, message: str, generati
         message = message[: LONGEST_MESSAGE - 1] + "…"
     status = _WORDS[holds]
     return {"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": generation}
-
-
-def is_news(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether an event tells it: another reason than before, or another reference that leads nowhere.
-
-    Other messages hold numbers and times, which change while the cause does not.
-    """
-    names_another = after["reason"] == Decisive.INVALID_REFERENCE and before.get("message") != after["message"]
-    return bool(before.get("reason") != after["reason"] or names_another)
 
 
 def standing(how: Standing, reason: str, message: str, generation: int) -> tuple[Condition, ...]:

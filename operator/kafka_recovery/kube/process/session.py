@@ -49,7 +49,10 @@ def server_for_pods(environment: Mapping[str, str]) -> str | None:
 
 
 def opened(
-    info: kopf.ConnectionInfo, connections: int, *middlewares: aiohttp.ClientMiddlewareType
+    info: kopf.ConnectionInfo,
+    connections: int,
+    *middlewares: aiohttp.ClientMiddlewareType,
+    answer: type[ClientResponse] = ClientResponse,
 ) -> aiohttp.ClientSession:
     """A session with so many connections at once. Raises OSError if the service account's token can't be read."""
     rotating = _TOKEN.exists()
@@ -57,6 +60,7 @@ def opened(
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=connections, ssl=tls, keepalive_timeout=_KEPT_ALIVE),
         headers={} if rotating else info.as_http_headers(),
+        response_class=answer,
         middlewares=[*middlewares, ServiceAccountToken(_TOKEN)] if rotating else middlewares,
     )
 

@@ -24,7 +24,7 @@ from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.policy import HoldBack
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.printable import printable
-from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, Kept, Object
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 from kafka_recovery.kube.machinery.status_changes import Statuses, change_status
 from kafka_recovery.kube.resources.kinds import RECOVERIES, UNFINISHED
@@ -59,8 +59,10 @@ class HoldApi(Statuses, Protocol):
         """Delete the object with this uid; Conflict if it is another one by now, and gone already is fine."""
         ...
 
-    async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:
-        """The objects of a kind in a namespace."""
+    async def list_kept(
+        self, path: str, kept: Callable[[Object], Kept], *, params: Mapping[str, str] | None = None
+    ) -> list[Kept]:
+        """What is kept of each object of a kind in a namespace."""
         ...
 
 
@@ -175,13 +177,17 @@ class PodHold:
     async def _held_elsewhere(self, cluster_id: str) -> Mapping[BrokerId, str]:
         """The Pods that other recoveries of this cluster keep away: there are none of them to be seen. By broker."""
         namespace, own = self.key
+
+        def held(each: Object) -> Mapping[BrokerId, str]:
+            name = each["metadata"]["name"]
+            return named_by(each["status"]) if name != own and _holds(each, cluster_id) else {}
+
         try:
-            every = await self.api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": UNFINISHED})
+            every = await self.api.list_kept(RECOVERIES.path(namespace), held, params={"fieldSelector": UNFINISHED})
         except ApiError as error:
             _LOG.warning("what other recoveries hold back can't be read: %s", error)
             return {}
-        others = (each for each in every if each["metadata"]["name"] != own and _holds(each, cluster_id))
-        return {id: name for each in others for id, name in named_by(each["status"]).items()}
+        return {id: name for named in every for id, name in named.items()}
 
     async def _record(self, holding: Holding) -> Object | None:
         """Name them in the status; None: the recovery is gone. Raises ApiError."""

@@ -43,12 +43,6 @@ class MendedBy(NamedTuple):
         """As it was read."""
         return cls(recovery.meta.finalizers, Named.by(recovery.status, recovery.meta.uid).begun)
 
-    @classmethod
-    def in_object(cls, raw: Object) -> MendedBy:
-        """As a watch tells it."""
-        meta = raw["metadata"]
-        return cls(tuple(meta.get("finalizers") or ()), Named.by(raw.get("status") or {}, meta["uid"]).begun)
-
 
 @dataclass
 class OpenRecovery:

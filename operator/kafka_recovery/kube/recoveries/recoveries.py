@@ -47,6 +47,8 @@ from kafka_recovery.kube.watching.room import INCIDENTS, OTHERS, Room, Used
 
 RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
+NOTICED = timedelta(seconds=1)
+"""So long after a change that may have mended something it is looked at: others may write labels all the time."""
 _STUCK = frozenset({Decisive.JOURNAL_DAMAGED, Decisive.CLUSTER_ID_MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
@@ -110,11 +112,11 @@ class Recoveries:
         if key in self._open:
             self._open[key].run.listen()
 
-    def seen(self, key: Key, raw: Object) -> None:
+    def seen(self, key: Key) -> None:
         """Something of an object changed that is not its spec: look again if that may be what a person mended."""
         open_ = self._open.get(key)
-        if open_ and open_.run.waits_to_be_mended and open_.mended_by != MendedBy.in_object(raw):
-            self._soon(key, timedelta(0))
+        if open_ and open_.run.waits_to_be_mended:
+            self._soon(key, NOTICED)
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
         """The partitions of a cluster that an open recovery has, or a deleted one left altered, and its name."""

@@ -12,12 +12,12 @@ from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.clusters.watched_by import elsewhere
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.watched_by import elsewhere
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority, Permission
 

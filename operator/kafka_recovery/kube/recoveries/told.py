@@ -9,9 +9,10 @@ from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, Object
-from kafka_recovery.kube.machinery.conditions import condition, is_news, merged
+from kafka_recovery.kube.machinery.conditions import condition, merged
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.news import News
 from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.recoveries.hold_back import let_go_of
 from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
@@ -36,6 +37,7 @@ class Told:
     def __init__(self, api: Api, events: Events) -> None:
         self._api = api
         self._events = events
+        self._news = News()
 
     async def known(self, raw: Object, recovery: PartitionRecovery, known: Known) -> bool:
         """The status of a recovery that has its run; False: the object is gone."""
@@ -94,8 +96,9 @@ class Told:
         meta = raw["metadata"]
         if await write_status(self._api, RECOVERIES.path(meta["namespace"], meta["name"]), raw, status) is None:
             return False
-        turn = _turn(raw.get("status", {}), status)
-        if turn:
+        before, after = _ready(raw.get("status", {})), _ready(status)
+        if self._news.is_told(meta["uid"], before, after):
+            turn = Reason(after["reason"], after["message"])
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             with about(recovery=f"{meta['namespace']}/{meta['name']}"):
                 _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
@@ -112,8 +115,5 @@ def _unknown(approval: Object) -> unknown.UnknownFields:
     return said.unknown if isinstance(said, RecoveryApproval) else unknown.NONE
 
 
-def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:
-    """What an event should say: Ready's reason, if it is news."""
-    before: Mapping[str, Any] = next((c for c in old.get("conditions", ()) if c.get("type") == "Ready"), {})
-    after = next(each for each in new["conditions"] if each["type"] == "Ready")
-    return Reason(after["reason"], after["message"]) if is_news(before, after) else None
+def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((each for each in status.get("conditions", ()) if each.get("type") == "Ready"), {})

@@ -52,12 +52,6 @@ def left_offline(outages: Iterable[Outage]) -> list[dict[str, Any]]:
     return kept
 
 
-def name_from(namespace: str, meta: Mapping[str, Any]) -> str:
-    """What a recovery is called in that namespace: one of another namespace by both of its names."""
-    name: str = meta["name"]
-    return name if meta["namespace"] == namespace else f"{meta['namespace']}/{name}"
-
-
 def outages_left(status: Mapping[str, Any]) -> frozenset[Outage]:
     """What a finished recovery's status says it left. A status may be written by anybody: what is no outage is none."""
     said = status.get("leftOffline")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafka_recovery.kube.clusters import clusters as module
-from kafka_recovery.kube.clusters.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS, watched_by
+from kafka_recovery.kube.resources.watched_by import ClaimTimes, Places
 from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
 from unit.kube.our_objects import PROD, OurObjects, inhabited
 

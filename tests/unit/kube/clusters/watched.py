@@ -8,10 +8,10 @@ from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.clusters import Clusters
-from kafka_recovery.kube.clusters.watched_by import Places
 from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.watched_by import Places
 from kafka_recovery.kube.watching.watcher import Pace
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects

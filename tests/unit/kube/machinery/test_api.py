@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from kafka_recovery.kube.machinery.api import (
+    FEW,
     AlreadyExists,
     Api,
     ApiError,
@@ -245,6 +246,13 @@ class TestLists:
         assert [each["n"] for each in found] == [1, 2, 3]
         assert server.asked[0].params == {"limit": "2", "labelSelector": "a=b"}
         assert server.asked[1].params == {"limit": "2", "labelSelector": "a=b", "continue": "go-on"}
+
+    async def test_of_what_may_be_large_a_few_are_read_at_a_time_and_only_what_counts_is_kept(self) -> None:
+        first = object_({"items": [{"n": 1, "scope": "large"}, {"n": 2}], "metadata": {"continue": "go-on"}})
+        async with staged(first, object_({"items": [{"n": 3}]})) as (api, server):
+            assert await api.list_kept(COLLECTION, lambda each: each["n"]) == [1, 2, 3]
+
+        assert [each.params["limit"] for each in server.asked] == [str(FEW)] * 2
 
     async def test_a_list_that_expired_half_way_begins_anew(self) -> None:
         """Going on with the server's newer token would mix two moments."""

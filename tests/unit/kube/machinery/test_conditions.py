@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, is_news, merged, standing
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 from testbed.kstatus import Kstatus, kstatus
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -16,22 +16,6 @@ LATER = NOON + timedelta(minutes=5)
 
 def ready(holds: bool | None, reason: str = "Because", message: str = "", generation: int = 1) -> dict[str, Any]:
     return condition("Ready", holds, reason, message, generation)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        (ready(True, "AsExpected"), ready(False, "NoCandidate"), True),
-        (ready(False, "NoCandidate", "12 s"), ready(False, "NoCandidate", "13 s"), False),
-        (ready(False, "InvalidReference", "no Secret"), ready(False, "InvalidReference", "no policy"), True),
-        (ready(False, "InvalidReference", "no Secret"), ready(False, "InvalidReference", "no Secret"), False),
-    ],
-    ids=["another reason", "another number", "another reference", "the same"],
-)
-def test_an_event_tells_another_reason_and_another_reference(
-    before: dict[str, Any], after: dict[str, Any], told: bool
-) -> None:
-    assert is_news(before, after) is told
 
 
 class TestTimes:

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from kafka_recovery.kube.machinery.api import Api, unfenced
-from kafka_recovery.kube.process.reach import KINDS, Paces, Reach
+from kafka_recovery.kube.process.reach import KINDS, Answer, Paces, Reach
 from unit.kube.staged_server import HURRIED
 
 API = "/apis/kafka-recovery.dev/v1alpha1"
@@ -37,6 +37,9 @@ class Kubernetes:
     late: int = 0
     """So many more answers in which the list of groups lacks ours."""
     asked: list[str] = field(default_factory=list)
+    items: list[Any] | None = field(default_factory=list)
+    forms: dict[str, str] = field(default_factory=dict)
+    """In which each was wanted, by the last part of its path."""
 
     async def handle(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
@@ -52,6 +55,7 @@ class Kubernetes:
 
     def _collection(self, request: web.Request) -> web.Response:
         *_, namespace, plural = request.path.split("/")
+        self.forms[plural] = request.headers["Accept"]
         if self.status:
             return web.json_response({"kind": "Status"}, status=self.status)
         if plural not in self.served:
@@ -59,7 +63,7 @@ class Kubernetes:
         if (namespace, "watch" if "watch" in request.query else "list") in self.refused:
             message = f'{plural} is forbidden: User "{USER}" cannot list resource "{plural}"'
             return web.json_response({"kind": "Status", "message": message}, status=403)
-        return web.json_response({"items": []})
+        return web.json_response({"items": self.items})
 
 
 @asynccontextmanager
@@ -70,11 +74,12 @@ async def kopf(kubernetes: Kubernetes, paces: Paces = HURRY) -> AsyncIterator[Ca
     async with TestServer(app) as server, aiohttp.ClientSession() as ours:
         url = str(server.make_url("/")).rstrip("/")
         reach = Reach(Api(ours, url, unfenced, HURRIED), paces)
-        async with aiohttp.ClientSession(middlewares=[reach]) as session:
+        async with aiohttp.ClientSession(middlewares=[reach], response_class=Answer) as session:
 
             async def get(path: str, **params: str) -> int:
                 async with session.get(url + path, params=params) as response:
-                    await response.json()
+                    content = await response.json()
+                    assert content.get("items", []) == [], "kopf goes through them"
                     return response.status
 
             yield get
@@ -137,6 +142,31 @@ async def test_a_kind_that_goes_is_waited_for(said: Callable[[], list[str]], par
         "waiting for CustomResourceDefinitions that the API server lacks: watchedclusters.kafka-recovery.dev",
         "the API server serves all kinds of kafka-recovery.dev now: going on",
     ]
+
+
+@pytest.mark.parametrize(
+    ("params", "form"),
+    [({}, "PartialObjectMetadataList"), ({"watch": "true"}, "PartialObjectMetadata")],
+    ids=["list", "watch"],
+)
+async def test_kopf_is_told_metadata_alone_but_of_an_approval_also_what_it_is_about(
+    params: dict[str, str], form: str
+) -> None:
+    """A page of the largest recoveries would take a gigabyte."""
+    kubernetes = Kubernetes()
+    async with kopf(kubernetes) as get:
+        for plural in KINDS:
+            assert await get(f"{API}/namespaces/here/{plural}", **params) == 200
+
+    metadata = f"application/json;as={form};v=v1;g=meta.k8s.io"
+    wanted = dict.fromkeys(KINDS, metadata) | {"recoveryapprovals": "application/json"}
+    assert kubernetes.forms == wanted
+
+
+async def test_a_list_of_metadata_that_is_null_has_no_items() -> None:
+    """So the API server says that there are none."""
+    async with kopf(Kubernetes(items=None)) as get:
+        assert await get(HERE) == 200
 
 
 async def test_what_lacks_in_a_namespace_is_one_line_and_the_other_namespaces_are_answered(

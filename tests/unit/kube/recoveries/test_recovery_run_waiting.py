@@ -13,7 +13,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
-from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
 from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.house import House, KnownHouse
@@ -301,6 +301,25 @@ async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_plan
     await going.until(Phase.STUCK)
     by_hand.api.refusing = lambda what: False
 
+    assert await going.end() is End.RECOVERED
+    assert len(plans(by_hand.api)) == 1
+
+
+async def test_who_writes_the_object_all_the_time_costs_no_approval(
+    by_hand: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that sets a label without a pause may win every race for a while."""
+
+    async def lost(path: str, *_: object) -> Object:
+        raise Conflict(409, "Conflict", "modified", path)
+
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    with monkeypatch.context() as racing:
+        racing.setattr(by_hand.api, "apply_status", lost)
+        by_hand.api.approve(going.digest)
+        await going.until(Phase.STUCK)
+
+    assert going.run.progress.reason.code == "JournalUnwritable"
     assert await going.end() is End.RECOVERED
     assert len(plans(by_hand.api)) == 1
 

@@ -1,4 +1,4 @@
-"""Which operator watches a WatchedCluster: two releases that see the same one would act on its Kafka side by side.
+"""Which operator watches a WatchedCluster, or runs a FleetRanking: two that see the same one would act side by side.
 
 The operator writes where its Lease lies into the object's status (`watchedBy`), and renews that. The Lease itself would
 say as much, but to read one in another release's namespace takes a right there. Whoever finds another's place looks at
