@@ -106,7 +106,7 @@ def test_the_card_says_why_a_broker_is_away_as_far_as_the_operator_may_see_it(
     crash = f"Pod prod-brokers-1 on node {kubelet.node} (Ready): CrashLoopBackOff (back-off 5m0s)"
     assert told.startswith(crash)
     assert "last end OOMKilled (exit code 137) at 2026-11-21 12:00:00 UTC, 7 restarts" in told
-    assert f"claim {kubelet.claim} is Bound (what is on it is not known)" in told
+    assert f"claim {kubelet.claim} is Bound, made " in told
 
 
 def restarted() -> Evidence:

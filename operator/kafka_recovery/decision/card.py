@@ -19,7 +19,7 @@ from kafka_recovery.decision.glances import BrokerGlance, glances
 from kafka_recovery.decision.holding import keep_off, may_return
 from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
-from kafka_recovery.decision.pods import SILENT_BROKER
+from kafka_recovery.decision.pods import SILENT_BROKER, dangers, pods_of
 from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.returns import (
     away,
@@ -356,7 +356,9 @@ def _do_first(plan: Plan, elections: Elections) -> Iterator[str]:
     if any(full_leaders(plan)):
         yield "make room as said above"
     if back := sorted({*_silent(elections), *fenced_members(plan)}):
-        how = keep_off(plan.evidence.cluster, back[0]) if len(back) == 1 else SILENT_BROKER
+        cluster = plan.evidence.cluster
+        alone = len(back) == 1 and not any(dangers(pods_of(cluster, back[0]), cluster.observed_at))
+        how = keep_off(cluster, back[0]) if alone else SILENT_BROKER
         yield f"keep {named_brokers(back)} off until another leads (silent is not off): {how}"
     if failed := sorted({id for _, each in elections for id in away(each) if has_failed_disk(each, id)}):
         yield f"do not restart {named_brokers(failed)} until another leads"

@@ -100,7 +100,7 @@ def why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
         return f"{_NOT_COMPARED}, which could not be read"
     whose = [word for word, log in (("its own", replica.log), ("the new leader's", leader)) if log.epochs is None]
     if whose:
-        return f"{_NOT_COMPARED}: {' and '.join(whose)} leader epochs are unknown"
+        return f"{_NOT_COMPARED}: {' and '.join(whose)} leader epochs are unknown, and it may be the newer one"
     if contradict(leader, replica.log):
         return f"{_NOT_COMPARED}: their leader epochs contradict each other"
     return ""

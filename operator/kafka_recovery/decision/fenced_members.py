@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.pods import SILENT_BROKER
@@ -14,7 +15,7 @@ from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
 from kafka_recovery.decision.returns import elected_by_kafka, named_brokers
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Plan, Verdict
 
 _NEXT = "wait for the next plan, which says whether another broker can lead"
 _NAMED = 3
@@ -76,6 +77,19 @@ def reconnect_first(
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
         unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or Pod."
         yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
+
+
+def given_time(plan: Plan) -> Iterator[str]:
+    """What nobody has to look at or repair yet: the controllers may be about to elect it."""
+    cluster = plan.evidence.cluster
+    waits = {decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT}
+    seen = [each for each in plan.evidence.partitions if each.id in waits and each.leader is None]
+    for broker, theirs in _whole_members(seen, cluster, short_of(seen, cluster)):
+        yield (
+            f"Do nothing yet: broker {broker} is back, answers, and lacks no record of "
+            f"{named([each.id for each in theirs])} that was read of another replica. Kafka is given some time to "
+            "elect it; the next plan says more."
+        )
 
 
 def fenced_members(plan: Plan) -> frozenset[BrokerId]:

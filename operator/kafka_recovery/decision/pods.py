@@ -5,7 +5,7 @@ Nothing is decided by it. A claim that is Bound has a volume; what is on that vo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.evidence import ClusterState
@@ -131,15 +131,20 @@ def recovering(pod: BrokerPod) -> Iterator[str]:
         yield _RECOVERING.format(pod=pod.name)
 
 
-def dangers(pods: Iterable[BrokerPod], at: datetime) -> Iterator[str]:
-    """Disks that may be empty, of which Kafka would elect the broker all the same. `at`: a moment of the incident."""
+def dangers(
+    pods: Iterable[BrokerPod], at: datetime, how: Callable[[BrokerPod], str] = lambda _: SILENT_BROKER
+) -> Iterator[str]:
+    """Disks that may be empty, of which Kafka would elect the broker all the same. `at`: a moment of the incident.
+
+    `how`: what keeps the broker off.
+    """
     for pod in pods:
         for claim in pod.claims or ():
             if claim.made is not None and claim.made > at - _YOUNG:
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
-                    "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. While its partitions "
-                    f"have no leader, keep it off ({SILENT_BROKER}), and look for its old volume (kubectl get pv)."
+                    "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, "
+                    f"while its partitions have no leader: {how(pod)}. Look for its old volume (kubectl get pv)."
                 )
         if pod.ephemeral:
             yield (
@@ -155,8 +160,12 @@ def _claim(claim: VolumeClaim) -> str:
         return f"claim {claim.name} is LOST: its own disk does not come back by it"
     if claim.phase == CLAIM_GOES:
         return f"claim {claim.name} is BEING DELETED: its disk goes with it once no Pod uses it, so keep its Pod"
-    bound = " (what is on it is not known)" if claim.phase == "Bound" else ""
+    bound = f"{_made(claim)} (what is on it is not known)" if claim.phase == "Bound" else ""
     return f"claim {claim.name} is {claim.phase}{bound}"
+
+
+def _made(claim: VolumeClaim) -> str:
+    return f", made {claim.made.astimezone(UTC):%Y-%m-%d}" if claim.made else ""
 
 
 def _ended(ended: ContainerEnd) -> str:

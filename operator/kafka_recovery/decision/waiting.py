@@ -6,8 +6,9 @@ Words only. What is promised of a broker's return is what `decision.returns` say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.alike import named
@@ -15,7 +16,8 @@ from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.costs import is_empty
-from kafka_recovery.decision.fenced_members import reconnect_first, runs, short_of, stop_first
+from kafka_recovery.decision.fenced_members import given_time, reconnect_first, runs, short_of, stop_first
+from kafka_recovery.decision.holding import keep_off
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
@@ -32,7 +34,7 @@ from kafka_recovery.decision.returns import (
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Approval
 
 _EACH = "see what the plan says of each partition"
@@ -76,6 +78,7 @@ def elect_or_wait(plan: Plan) -> Choice:
     unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
+    waits = {decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT}
     led = [each for each in plan.evidence.partitions if each.leader is not None or each.id in proven & unasked]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
@@ -87,6 +90,7 @@ def elect_or_wait(plan: Plan) -> Choice:
     return Choice(
         (*dangers, *(runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
         (
+            *given_time(plan),
             *_nothing_better(proven - unasked),
             *_only_copies(waiting),
             *unreachable,
@@ -97,7 +101,9 @@ def elect_or_wait(plan: Plan) -> Choice:
         ),
         tuple(_never(leaderless, lost)),
         (
-            *reconnect_first(waiting, plan.evidence.cluster, otherwise, more, short),
+            *reconnect_first(
+                [each for each in waiting if each.id not in waits], plan.evidence.cluster, otherwise, more, short
+            ),
             *_start_first(waiting, otherwise, led, plan.evidence.cluster, network=not unreachable),
         ),
     )
@@ -155,7 +161,11 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
 def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
     """Of brokers that Kafka elects by itself: it elects an empty one as well."""
     returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
-    yield from pods.dangers((pod for pod in cluster.pods if pod.broker in returning), cluster.observed_at)
+    yield from pods.dangers(
+        (pod for pod in cluster.pods if pod.broker in returning),
+        cluster.observed_at,
+        lambda pod: keep_off(cluster, pod.broker),
+    )
 
 
 def _start_first(
@@ -171,65 +181,69 @@ def _start_first(
     first = _asked_first(waiting, lost)
     if first is None:
         return
-    gain = sum(first in _returning(each) for each in waiting)
     its = [each for each in waiting if first in _returning(each)]
-    raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
     others = [broker for broker, _ in _by_gain(waiting, lost | {first})]
-    rest = f" Then ask the same of {named_brokers(others)}." if gain < len(waiting) and others else ""
-    elected = (
-        f"Kafka can elect it{on_how_many(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}.{rest}"
-    )
+    raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
+    rest = f" Then ask the same of {named_brokers(others)}." if len(its) < len(waiting) and others else ""
+    where = on_how_many(len(its), waiting)
+    elected = f"Kafka can elect it{where}; nothing acknowledged with acks=all is lost{raised}.{rest}"
     twins = sorted(frozenset().union(*map(_returning, its)) - {first} - lost)
-    holding = sorted(frozenset().union(*map(_holding, its)))
+    crashed = partial(_crashed, twins, sorted(frozenset().union(*map(_holding, its))))
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, waiting, otherwise, also)}."
-    nothing = "start nothing, approve nothing" if otherwise else "start nothing"
-    unknown = ("Nobody knows yet", f"{nothing}: look at that disk (how: {SILENT_BROKER}).")
     led_by_now = tuple(_led_by_now(first, led))
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
-            (
-                unknown,
-                *led_by_now,
-                (
-                    "Yes",
-                    "repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories "
-                    f"are there, restart broker {first}, wait. {elected}",
-                ),
-                (
-                    "Yes, but files were lost or repaired on it, or may have been",
-                    _crashed(twins, holding, "restart it"),
-                ),
-                ("No, it is lost for good", no),
-            ),
+            (*_unknown("do not restart it", otherwise), *led_by_now, *_repair(first, elected, crashed), (_LOST, no)),
             (
                 *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
                 *pods.told(cluster, first),
             ),
         )
         return
-    new = any(pods.dangers(pods.pods_of(cluster, first), cluster.observed_at))
-    yes = (
-        "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
-        if new
-        else "Yes, its machine did not crash (a killed process is no crash)"
-    )
+    seen = pods.pods_of(cluster, first)
+    unreached = _unreached(otherwise) if network and not pods.is_down(seen) else ()
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            unknown,
+            *_unknown("keep its Pod off" if any(pod.name for pod in seen) else "start nothing", otherwise),
             *led_by_now,
-            (yes, f"start it, wait. {elected}"),
-            (f"Yes, but {_DOUBTS}", _crashed(twins, holding, "start it, elsewhere if need be")),
-            *(_unreached(otherwise) if network and not pods.is_down(pods.pods_of(cluster, first)) else ()),
-            ("No, its disk is lost for good, not only detached", no),
+            *_start(any(pods.dangers(seen, cluster.observed_at)), elected, crashed),
+            *unreached,
+            (_LOST, no),
         ),
         tuple(pods.told(cluster, first)),
     )
 
 
+_LOST = "No, its disk is lost for good, not only detached"
 _DOUBTS = "its machine may have crashed, or is dead, or its volume was detached by force or restored"
+
+
+def _unknown(start: str, otherwise: str) -> Iterator[tuple[str, str]]:
+    nothing = f"{start}, approve nothing" if otherwise else start
+    yield "Nobody knows yet", f"{nothing}: look at that disk (how: {SILENT_BROKER})."
+
+
+def _repair(broker: BrokerId, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    yield (
+        "Yes",
+        "repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories are there, "
+        f"restart broker {broker}, wait. {elected}",
+    )
+    yield "Yes, but files were lost or repaired on it, or may have been", crashed("restart it")
+
+
+def _start(new: bool, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """`new`: its claim is as young as the incident, so that it would start on another disk than its own."""
+    bound = "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
+    yield (
+        bound if new else "Yes, its machine did not crash (a killed process is no crash)",
+        f"start it, wait. {elected}",
+    )
+    doubts = "The same, but its machine may have crashed" if new else f"Yes, but {_DOUBTS}"
+    yield doubts, crashed("start it, elsewhere if need be")
 
 
 def _unreached(otherwise: str) -> Iterator[tuple[str, str]]:

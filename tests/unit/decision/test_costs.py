@@ -83,9 +83,13 @@ NOT_COMPARED = "its log can't be compared with the new leader's: "
 @pytest.mark.parametrize(
     ("leader", "other", "why"),
     [
-        (log(28), log(27, epochs=None), "its own leader epochs are unknown"),
-        (log(28, epochs=None), log(27), "the new leader's leader epochs are unknown"),
-        (log(28, epochs=None), log(27, epochs=None), "its own and the new leader's leader epochs are unknown"),
+        (log(28), log(27, epochs=None), "its own leader epochs are unknown, and it may be the newer one"),
+        (log(28, epochs=None), log(27), "the new leader's leader epochs are unknown, and it may be the newer one"),
+        (
+            log(28, epochs=None),
+            log(27, epochs=None),
+            "its own and the new leader's leader epochs are unknown, and it may be the newer one",
+        ),
         (log(28, (0, 0), (1, 5)), log(27, (0, 0), (1, 9)), "their leader epochs contradict each other"),
     ],
 )

@@ -68,8 +68,8 @@ class TestElectOrWait:
     def test_a_broker_that_is_killed_for_want_of_memory_is_told_with_its_claim_and_what_to_do(self) -> None:
         assert known(planned(pod())) == (
             "Pod prod-brokers-1 on node n2 (Ready): CrashLoopBackOff, last end OOMKilled (exit code 137) at "
-            "2026-11-21 11:58:00 UTC, 7 restarts; claim data-0-prod-brokers-1 is Bound (what is on it is not known). "
-            "To have it run, once you know that its disk is its own: give its container more memory."
+            "2026-11-21 11:58:00 UTC, 7 restarts; claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it "
+            "is not known). To have it run, once you know that its disk is its own: give its container more memory."
         )
 
     def test_a_pod_that_waits_for_a_node_with_a_lost_claim_is_not_said_to_need_room(self) -> None:
@@ -96,7 +96,8 @@ class TestElectOrWait:
 
     def test_a_broker_without_a_pod_is_said_to_have_none(self) -> None:
         assert known(planned(BrokerPod(BrokerId(1), claims=(BOUND,)))) == (
-            "There is no Pod of broker 1; claim data-0-prod-brokers-1 is Bound (what is on it is not known)."
+            "There is no Pod of broker 1; claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not "
+            "known)."
         )
 
     def test_two_pods_of_one_broker_are_a_contradiction(self) -> None:

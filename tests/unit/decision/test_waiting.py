@@ -248,7 +248,8 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
         "there, restart broker 1, wait. Kafka can elect"
     )
     assert "first copy the directories FROM broker 2 and 3: they delete what it lost. Then restart it." in doubtful
-    assert no == f"No, it is lost for good: {APPROVE}"
+    assert no == f"{LOST}{APPROVE}"
+    assert f"Nobody knows yet: do not restart it, approve nothing: {LOOK}" in told(plan)
     prompt = " ".join(at_the_prompt(plan))
     assert "silent is not off" not in prompt, "it runs, and serves other partitions"
     assert "do not restart broker 1 until another leads" in prompt, "Kafka would elect it on what is left there"

@@ -69,7 +69,7 @@ def test_pod_node_and_claims_of_a_broker_that_is_away_stand_below_the_card(
     assert "1 prod-brokers-1" in told
     assert "CrashLoopBackOff, last end OOMKilled (exit code 137), 7 restarts" in told
     assert "n2 (Ready)" in told
-    assert "claim data-0-prod-brokers-1 is Bound (what is on it is not known)" in told
+    assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in told
     assert "Broker 1: To have it run, once you know that its disk is its own: give its container more memory." in told
     assert "prod-brokers-2" not in told
     assert "DANGER" not in told
@@ -102,7 +102,7 @@ def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plu
 
     assert "DANGER: claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC" in told
     assert (
-        "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. While its partitions have"
+        "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, while its"
         in told
     )
 

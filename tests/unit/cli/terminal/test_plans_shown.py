@@ -52,7 +52,7 @@ def test_all_that_decides_stands_on_one_screen_down_to_the_command_or_where_ther
     if plan.elections and not at_hand(plan).better:
         assert at_hand(plan).approve in "\n".join(first)
     else:
-        last = max(n for n, line in enumerate(first) if line.startswith(("  No:", "  No, ")))
+        last = max((n for n, line in enumerate(first) if line.startswith(("  No:", "  No, "))), default=0)
         assert any(line == "" or line.startswith("AFTER THE ELECTION") for line in as_shown(plan).splitlines()[last:27])
         assert last < FIRST_SCREEN
 
@@ -143,10 +143,12 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     shown = " ".join(as_shown(INCIDENTS["the_claim_of_the_last_member_is_new"]()).split())
     assert "a Pod that is Pending starts on it as soon as it can" in shown
     assert (
-        "BEFORE YOU APPROVE: keep broker 1 off until another leads (silent is not off): first kubectl scale deployment "
-        "strimzi-cluster-operator --replicas 0 (in its own namespace), then kubectl delete pod prod-brokers-1 "
-        "(docs/how-to/silent-broker.md)."
+        "Keep it off NOW, while its partitions have no leader: first kubectl scale deployment strimzi-cluster-operator "
+        "--replicas 0 (in its own namespace), then kubectl delete pod prod-brokers-1 (docs/how-to/silent-broker.md)."
     ) in shown
+    assert shown.count("kubectl delete pod") == 1
+    assert "Nobody knows yet: keep its Pod off, approve nothing: look" in shown, "nobody starts it: it starts by itself"
+    assert "The same, but its machine may have crashed: first copy" in shown, "not on the new claim"
     assert "It runs, but can't be reached" not in shown, "its Pod is on no node"
 
 
@@ -280,6 +282,18 @@ def test_a_shorter_log_is_said_to_be_the_newer_one() -> None:
         "\nThe log of broker 1 is longer than that of broker 3, but older: it ends in leader epoch 0, the other in 1.\n"
     ) in shown
     assert "The log of broker" not in as_shown(the_last_member_is_dead())
+
+
+def test_the_card_of_a_pod_that_crashes_again_and_again_has_the_commands_that_keep_it_off() -> None:
+    shown = " ".join(as_shown(INCIDENTS["the_pod_of_the_last_member_is_killed"]()).split())
+    assert "keep broker 1 off until another leads (silent is not off): first kubectl scale deployment" in shown
+    assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in shown
+
+
+def test_whoever_reads_that_a_broker_is_just_back_is_told_to_do_nothing_yet() -> None:
+    shown = " ".join(as_shown(INCIDENTS["a_member_is_back_a_moment_ago"]()).split())
+    assert "Do nothing yet: broker 1 is back, answers, and lacks no record of orders-0, orders-1 that was read" in shown
+    assert "CAN THE HEARTBEATS" not in shown
 
 
 def test_what_is_to_be_done_before_an_approval_names_the_copy_the_room_and_the_broker() -> None:
