@@ -35,22 +35,6 @@ NEWEST_ALWAYS = [
 ]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("release", list(RELEASES))
-def test_a_cluster_takes_records_and_every_replica_has_them(release: str) -> None:
-    with RealKafka(release, racks={1: "a", 2: "b", 3: "b"}) as kafka:
-        kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]], min_insync_replicas=2)
-
-        written = kafka.produce("orders", 0, 20, "order")
-
-        assert written == [f"order-{number}" for number in range(20)]
-        assert kafka.consume("orders", 0) == written
-        assert [kafka.read_replica(broker, "orders", 0) for broker in kafka.brokers] == [written] * 3
-        assert kafka.read_replica(1, "orders", 1) == []
-        assert [kafka.leader_answers("orders", 1, broker) for broker in kafka.brokers] == [False, True, False]
-        assert racks_and_topics(kafka) == ({1: "a", 2: "b", 3: "b"}, {"orders"})
-
-
 def racks_and_topics(kafka: RealKafka) -> tuple[dict[int, str], set[str]]:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     nodes = admin.describe_cluster().result().nodes
@@ -77,25 +61,6 @@ def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(
             assert epochs[2][-1].epoch < epochs[3][-1].epoch < epochs[1][-1].epoch <= state.leader_epoch
             assert {starts[-1].offset for starts in epochs.values()} == {10}
             assert {broker: kafka.log_end(broker, "orders", index) for broker in (2, 3)} == {2: 27, 3: 15}
-
-
-@pytest.mark.full
-def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
-    with RealKafka(brokers=4) as kafka:
-        orders = kafka.offline_partition("orders", survivors={4: 12, 2: 11}, acked=10)
-
-        held, acknowledged = orders[0].held, orders[0].acknowledged
-        assert orders.dead == (1, 3)
-        assert acknowledged == tuple(f"acked-{number}" for number in range(10))
-        assert held[3] == acknowledged
-        assert {broker: values[:10] for broker, values in held.items()} == dict.fromkeys(kafka.brokers, acknowledged)
-        assert {broker: values[10:] for broker, values in held.items() if broker in kafka.running} == {
-            4: ("only-4-0", "only-4-1"),
-            2: ("only-2-0",),
-        }
-        assert {broker: tuple(kafka.read_replica(broker, "orders", 0)) for broker in (2, 4)} == {
-            broker: held[broker] for broker in (2, 4)
-        }
 
 
 def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:

@@ -75,10 +75,6 @@ class Liar:
         """Plans were made on other evidence about each partition."""
         self.plans_are(evidence=lambda plan: _seen(plan.evidence, values))
 
-    def plans_on_cluster(self, **values: Any) -> None:
-        """Plans were made on other evidence about the cluster."""
-        self.plans_are(evidence=lambda plan: replace(plan.evidence, cluster=_with(plan.evidence.cluster, values)))
-
     def looks(self, **values: Any) -> None:
         """Every look showed something else of each partition."""
         self.tells(self.story.looked, evidence=lambda look: _seen(look.evidence, values))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, tiered, to_do
+from kafka_recovery.decision.afterwards import absent, led_alike, tiered, to_do
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
@@ -36,12 +36,6 @@ def led(
 
 def by_id(*outcomes: PartitionOutcome) -> dict[TopicPartition, PartitionOutcome]:
     return {each.id: each for each in outcomes}
-
-
-def test_leaders_are_told_once_with_where_their_logs_ended_when_they_were_elected() -> None:
-    (found,) = led_alike([planned()], by_id(*map(led, IDS)))
-
-    assert found == LedAlike(IDS, BrokerId(2), (Offset(27), Offset(29)), True)
 
 
 def test_of_a_leader_that_no_plan_elected_no_log_end_is_told() -> None:
@@ -113,12 +107,3 @@ def test_where_nobody_could_read_whether_a_topic_is_tiered_it_is_said_as_a_condi
     (told,) = tiered([tiered_plan(configs_problem=unread)], by_id(led(IDS[0])))
 
     assert told.startswith("IF THE TOPIC IS TIERED (its configs could not be read): do not let broker 1 lead")
-
-
-@pytest.mark.parametrize(
-    ("said", "done"),
-    [({"tiered": False}, led(IDS[0])), ({}, led(IDS[0])), ({"tiered": True}, led(IDS[0], Outcome.REFUSED, None))],
-    ids=["no tier", "a release without tiers", "nobody leads"],
-)
-def test_nothing_is_said_of_a_tier_that_no_new_leader_can_cut(said: dict[str, Any], done: PartitionOutcome) -> None:
-    assert not list(tiered([tiered_plan(**said)], by_id(done)))

@@ -70,23 +70,6 @@ def void(seen: Evidence) -> str | None:
 # What it changes
 
 
-def test_a_failed_disk_that_is_lost_for_good_blocks_no_election() -> None:
-    seen = evidence(partition(ON_A_FAILED_DISK, isr=(2,)), brokers=(broker(1), broker(2), broker(3)))
-    waited = timedelta(hours=1)
-    assert code(decided(seen, waited=waited)) == "LogDirOffline"
-
-    decision = decided(said_of(seen, 1), waited=waited)
-
-    assert (decision.verdict, decision.leader) == (Verdict.ELECT, 2)
-
-
-def test_a_member_of_the_isr_whose_disk_is_lost_is_not_waited_for() -> None:
-    seen = evidence(partition(ON_A_FAILED_DISK), brokers=ALL_RUN)
-    assert decided(seen).verdict is Verdict.WAIT
-
-    assert decided(said_of(seen, 1)).verdict is Verdict.ELECT
-
-
 def test_nor_is_the_last_known_leader() -> None:
     alone: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
     seen = evidence(partition(ON_A_FAILED_DISK, **alone), brokers=ALL_RUN)
@@ -105,12 +88,6 @@ def test_another_member_that_is_back_is_waited_for_all_the_same() -> None:
     assert decision.reason.message.startswith("broker 3 is in the ISR")
 
 
-def test_the_silence_of_another_broker_blocks_all_the_same() -> None:
-    seen = evidence(partition(ON_A_FAILED_DISK | {3: None}), brokers=ALL_RUN)
-
-    assert code(decided(said_of(seen, 1))) == "LiveReplicaUnmeasured"
-
-
 def test_the_refusal_for_a_failed_disk_names_it_as_a_way_on() -> None:
     decision = decided(evidence(partition(ON_A_FAILED_DISK), brokers=ALL_RUN), waited=timedelta(hours=1))
 
@@ -120,17 +97,6 @@ def test_the_refusal_for_a_failed_disk_names_it_as_a_way_on() -> None:
 
 
 # What it never changes
-
-
-@pytest.mark.parametrize("copies", [COPIES, ON_A_FAILED_DISK])
-def test_without_a_history_the_class_is_unknown_and_the_lost_copy_is_named(copies: dict[int, Held]) -> None:
-    brokers = THREE if copies is COPIES else ALL_RUN
-    decision = decided(said_of(evidence(partition(copies), brokers=brokers), 1))
-
-    assert decision.loss is not None
-    assert decision.loss.loss_class is LossClass.UNKNOWN
-    assert decision.loss.unmeasured == (1,)
-    assert any(each.startswith("broker 1's log: ") for each in decision.loss.missing)
 
 
 def proven(intact: tuple[int, ...]) -> Decision:
@@ -146,15 +112,6 @@ def test_a_proof_that_needs_nothing_of_the_lost_disk_goes_on_without_it() -> Non
     assert decision.loss is not None
     assert decision.loss.loss_class is LossClass.LOSSLESS
     assert decision.loss.unmeasured == (1,)
-
-
-def test_a_lost_copy_stays_one_of_those_that_may_have_acknowledged_alone() -> None:
-    """The intact copy left the ISR early: a record may be on the other two alone, and one of these is the lost one."""
-    decision = proven((3,))
-
-    assert decision.loss is not None
-    assert decision.loss.loss_class is LossClass.UNKNOWN
-    assert "broker 1's log: no answer" in decision.loss.missing
 
 
 @pytest.mark.parametrize("approval", Approval)
@@ -248,12 +205,6 @@ def test_outside_its_time_it_counts_as_none_and_says_so(at: Any, expires: Any, c
     assert next(told(claimed)).startswith("ann attested" if counts else "VOID: ann attested")
 
 
-def test_before_kafka_4_0_a_fenced_broker_is_not_listed_and_gives_no_sign_of_life() -> None:
-    seen = evidence(partition(COPIES), brokers=(broker(2), broker(3)), release="3.9")
-
-    assert void(said_of(seen, 1)) is None
-
-
 # The last look
 
 
@@ -263,22 +214,6 @@ def last_look(fresh: Evidence, planned: Evidence | None = None, *given: Attestat
     decision = plan.elections[ORDERS]
     held = standing(plan.evidence.cluster)
     return LastLook(fresh, plan.policy, attestations=held).difference(decision, before(plan)[ORDERS])
-
-
-def test_a_plan_holds_while_the_lost_disk_stays_lost() -> None:
-    assert last_look(evidence(partition(COPIES))) is None
-
-
-@pytest.mark.parametrize("isr", [(1,), (4,)], ids=["a member", "not a member"])
-def test_a_broker_that_comes_back_after_the_plan_ends_it(isr: tuple[int, ...]) -> None:
-    planned = evidence(partition(COPIES, isr=isr))
-    back = evidence(partition(COPIES, isr=isr), brokers=(LATER, broker(2), broker(3)))
-
-    reason = last_look(back, planned)
-
-    assert reason is not None
-    assert reason.code == "AttestedBrokerAnswers"
-    assert "stop it: Kafka can elect it" in reason.message
 
 
 def test_a_failed_disk_that_was_repaired_after_the_plan_ends_it() -> None:
@@ -310,18 +245,6 @@ def test_a_start_that_the_history_shows_is_an_answer_though_the_broker_is_silent
     assert reason is not None
     assert reason.code == "AttestedBrokerAnswers"
     assert "broker 1 was started after the plan was made" in reason.message
-
-
-def test_one_that_did_not_count_when_the_plan_was_made_ends_nothing() -> None:
-    """The plan was decided as without it."""
-    planned = evidence(partition(COPIES | {1: log(9)}), brokers=(LATER, broker(2), broker(3)))
-    plan = decide(said_of(planned, 1), policy(patience=timedelta(0)))
-
-    held = standing(plan.evidence.cluster)
-
-    assert held == ()
-    look = LastLook(planned, plan.policy, attestations=held)
-    assert look.difference(plan.elections[ORDERS], before(plan)[ORDERS]) is None
 
 
 def test_a_broker_of_other_partitions_alone_does_not_end_the_plan_for_this_one() -> None:
@@ -433,13 +356,6 @@ def test_a_person_is_asked_about_an_election_that_nothing_else_makes_possible() 
     )
 
 
-def test_or_possible_so_soon() -> None:
-    seen = evidence(partition(ON_A_FAILED_DISK), brokers=ALL_RUN)
-    assert decided(seen, ASKING_NOBODY).verdict is Verdict.WAIT
-
-    assert decided(said_of(seen, 1), ASKING_NOBODY).needs_approval
-
-
 def test_nobody_is_asked_because_of_it_where_patience_alone_made_the_election_possible() -> None:
     """What was waited for is over with and without that word."""
     seen = evidence(partition(COPIES, isr=(3,)))
@@ -448,15 +364,6 @@ def test_nobody_is_asked_because_of_it_where_patience_alone_made_the_election_po
     assert decided(seen, ASKING_NOBODY, waited=waited).verdict is Verdict.ELECT
 
     assert not decided(said_of(seen, 1), ASKING_NOBODY, waited=waited).needs_approval
-
-
-def test_nobody_is_asked_about_a_partition_without_a_replica_on_that_broker() -> None:
-    elsewhere = replace(partition({2: log(27), 3: log(15)}, isr=(2,)), id=OTHER)
-    seen = said_of(evidence(partition(ON_A_FAILED_DISK, isr=(2,)), elsewhere, brokers=ALL_RUN), 1)
-
-    plan = decide(seen, ASKING_NOBODY, waited=timedelta(hours=1))
-
-    assert {id.topic: each.needs_approval for id, each in plan.elections.items()} == {"orders": True, "payments": False}
 
 
 # Another plan
@@ -483,13 +390,3 @@ def test_so_is_one_in_which_it_does_not_count_any_more() -> None:
 
     assert different is not None
     assert different.message.startswith("an attestation does not count any more: broker 1 answered this look")
-
-
-def test_one_in_which_it_counts_where_it_did_not_is_none() -> None:
-    """Who looks again looks at fewer partitions, and the broker may have answered for one of the others."""
-    answered = said_of(evidence(partition(COPIES), brokers=(LATER, *THREE[1:])), 1)
-    planned = replace(decide(answered, ASKING_NOBODY, waited=timedelta(hours=1)))
-
-    now = decide(said_of(evidence(partition(COPIES)), 1), ASKING_NOBODY, waited=timedelta(hours=1))
-
-    assert difference(planned, now) is None

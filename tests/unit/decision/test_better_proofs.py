@@ -102,14 +102,6 @@ def test_it_is_to_be_stopped_also_where_somebody_is_asked_about_a_part_of_it_onl
     assert card(mixed).stop[0].startswith("STOP THIS PLAN. Broker 3 is the better leader of orders-0, orders-1:")
 
 
-def test_nothing_is_told_where_the_order_goes_by_proofs_or_nothing_is_proven() -> None:
-    by_proof = policy(candidate_order=CandidateOrder.LEAST_LOSS)
-
-    assert list(better_proofs(decide(evidence(offline()), by_proof))) == []
-    assert list(better_proofs(decide(evidence(offline(known=None)), LONGEST))) == []
-    assert list(better_proofs(decide(evidence(offline()), BY_EPOCHS))) == []
-
-
 @pytest.mark.parametrize("end", [0, 500], ids=["nothing was acknowledged with acks=all", "retention deleted all of it"])
 def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one(end: int) -> None:
     """It is proven to lose nothing, and so no other log loses anything of what it has."""
@@ -117,12 +109,6 @@ def test_nobody_is_sent_from_a_log_with_records_to_an_empty_one(end: int) -> Non
     seen = partition({1: None, 2: log(6), 3: log(end, start=end, epochs=())}, history=empty_left_last)
 
     assert list(better_proofs(decide(evidence(seen), BY_EPOCHS))) == []
-
-
-def test_what_the_remote_tier_of_a_topic_holds_is_proven_of_nobody() -> None:
-    tiered = partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=LEFT_LAST, tiered=True)
-
-    assert list(better_proofs(decide(evidence(tiered), LONGEST))) == []
 
 
 def test_a_leader_that_a_person_named_is_no_choice_of_the_order() -> None:

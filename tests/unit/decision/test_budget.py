@@ -44,10 +44,6 @@ def asked(plan: Plan) -> list[str]:
     return [decision.id.topic for decision in plan.decisions if decision.needs_approval]
 
 
-def test_without_a_budget_the_rules_alone_say_who_is_asked() -> None:
-    assert asked(planned({"a": 12, "b": 12}, None)) == []
-
-
 def test_what_does_not_fit_asks_a_person_and_says_why() -> None:
     plan = planned({"a": 12, "b": 9}, 20)
     fits, too_much = plan.decisions
@@ -59,14 +55,6 @@ def test_what_does_not_fit_asks_a_person_and_says_why() -> None:
         "it may lose 9 acknowledged records, and 8 are left (limits.lossBudgetRecords is 20): "
         "a person has to approve it",
     )
-
-
-def test_a_budget_may_be_used_up_to_the_last_record() -> None:
-    assert asked(planned({"a": 12, "b": 8}, 20)) == []
-
-
-def test_what_is_too_large_leaves_the_rest_to_those_behind() -> None:
-    assert asked(planned({"a": 21, "b": 8}, 20)) == ["a"]
 
 
 def test_urgent_partitions_use_the_budget_first() -> None:
@@ -93,10 +81,3 @@ def test_an_unproven_election_fits_no_budget() -> None:
 
     assert decision.needs_approval
     assert decision.warnings[-1].startswith("no proof bounds what this election loses, so it fits no budget")
-
-
-def test_the_budget_changes_nothing_but_who_is_asked() -> None:
-    free, bound = planned({"a": 12, "b": 9}, None), planned({"a": 12, "b": 9}, 20)
-
-    assert [replace(d, approval=Approval.AUTO, warnings=()) for d in bound.decisions] == list(free.decisions)
-    assert bound.waves == free.waves

@@ -72,10 +72,6 @@ def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:
     assert "first of all copy its directory FROM broker 3 to" in said
 
 
-def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:
-    assert not list(before_consent(planned(LONGER)))
-
-
 BY_LENGTH = Policy((replace(ANY.rules[0], candidate_order=CandidateOrder.LONGEST_LOG),))
 NOT_COMPARED = "its log can't be compared with the new leader's: "
 

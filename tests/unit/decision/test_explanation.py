@@ -9,7 +9,7 @@ import pytest
 
 from kafka_recovery.decision.explanation import Explanation, explain
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.returns import Led, after_an_election
+from kafka_recovery.decision.returns import Led
 from kafka_recovery.domain.evidence import PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Verdict
@@ -264,20 +264,6 @@ def test_who_follows_a_leader_is_not_told_of_as_one_yet_to_be_started() -> None:
     told = explained(partition({1: None, 2: None, 3: None}, leader=2, isr=(3, 2)))
 
     assert told.since[0].startswith("Before broker 1 is started, copy its directory of orders-0:")
-
-
-def test_neighbours_are_told_by_the_first_and_the_last_and_of_many_partitions_the_first_are_named() -> None:
-    ids = [TopicPartition("orders", index) for index in (*range(8), 9, 11, 13, 15, 17)]
-
-    assert after_an_election([BrokerId(1)], ids).startswith(
-        "Before broker 1 is started, copy its directories of orders-0 to orders-7, orders-9, orders-11, orders-13 and "
-        "2 more:"
-    )
-
-
-def test_no_replica_is_called_a_candidate_of_the_future_that_kafka_may_elect_by_itself() -> None:
-    for row in explained(partition({1: None, 2: log(27), 3: log(15)})).rows:
-        assert "candidate" not in (row.reason.message if row.reason else "")
 
 
 def test_a_refusal_is_explained_as_well() -> None:

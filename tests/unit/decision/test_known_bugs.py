@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.card import at_the_prompt, card
-from kafka_recovery.decision.explanation import explain
 from kafka_recovery.decision.known_bugs import KNOWN_BUGS, Answer, KnownBug, known_bugs, met, which_releases
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Replica
@@ -187,12 +186,3 @@ def test_of_many_topics_the_first_are_named_and_the_others_counted() -> None:
 
     (told,) = known_bugs(seen(*topics, elr=False), Answer.ASK)
     assert "; topics a, b, c, d and 2 more)" in told
-
-
-def test_an_explanation_says_what_its_partition_may_meet() -> None:
-    plan = planned(seen(LAST_LEADER_GONE, partition(COPIES, id=TopicPartition("plain", 0))))
-
-    assert any("KAFKA-19522" in warning for warning in explain(plan, LAST_LEADER_GONE.id).warnings)
-    told = explain(plan, TopicPartition("plain", 0)).warnings
-    assert not any("KAFKA-19522" in warning for warning in told)
-    assert any(LOOP in warning for warning in told)

@@ -10,9 +10,8 @@ import pytest
 
 from kafka_recovery.decision.card import card
 from kafka_recovery.decision.explanation import explain
-from kafka_recovery.decision.log_directories import asking, unknown, wrong
+from kafka_recovery.decision.log_directories import asking, wrong
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -112,16 +111,6 @@ class TestFailed:
 
         assert told == "Broker 1 lives; a log directory of it has failed, with orders-0. Which is not known."
 
-    def test_another_broker_than_the_one_that_is_asked_about_is_told_of_before_any_question(self) -> None:
-        found = seen({1: None, 2: offline_at(2), 3: log(10)}, its(2, FAILED))
-
-        [told] = first(planned(found), "Broker 2 lives")
-
-        assert told.startswith("Broker 2 lives; its log directory /data1 has failed (KAFKA_STORAGE_ERROR), with orders")
-
-    def test_the_one_that_is_asked_about_is_told_of_once(self) -> None:
-        assert not first(planned(seen({1: offline_at(1), 2: log(10), 3: log(10)}, its(1, FAILED))), "Broker 1 lives")
-
     def test_a_directory_on_a_disk_that_was_attested_lost_is_not_to_be_looked_at(self) -> None:
         found = seen({1: None, 2: offline_at(2), 3: log(10)}, its(2, FAILED))
         lost = Attestation(BrokerId(2), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=4))
@@ -174,9 +163,6 @@ class TestAlmostFull:
         ]
         assert plan.elections, "it is a warning, and no refusal"
 
-    def test_a_broker_that_is_not_to_lead_is_none(self) -> None:
-        assert not first(planned(seen({1: None, 2: log(10), 3: log(9)}, its(3, FULL))), "Warning")
-
     @pytest.mark.parametrize(("copies", "warned"), [((ORDERS,), True), ((OTHER,), False)])
     def test_of_several_directories_the_one_with_the_copy_counts(
         self, copies: tuple[TopicPartition, ...], warned: bool
@@ -197,13 +183,6 @@ class TestAlmostFull:
         assert [each[:46] for each in explain(plan, ORDERS).directories] == [
             "Broker 1 lives; its log directory /data1 has f"
         ]
-
-    def test_less_room_than_before_voids_no_approval(self) -> None:
-        held: dict[int, Held] = {1: None, 2: log(10), 3: log(9)}
-        roomy, full = (planned(seen(held, its(2, each))) for each in (WELL, FULL))
-
-        assert difference(roomy, full) is None
-        assert roomy.decisions == full.decisions, "a person is asked anyway"
 
     @pytest.mark.parametrize(
         ("said", "approval"),
@@ -239,15 +218,6 @@ def test_it_is_said_why_a_person_is_asked_where_a_broker_did_not_tell() -> None:
     assert decision.warnings[-1] == (
         "whether the volume of broker 2's copy has room is not known (no answer within 1s): a person has to approve it"
     )
-
-
-def test_of_whom_nothing_is_known_is_said_once_for_all_of_one_reason() -> None:
-    refused = Reason("ClusterAuthorizationFailed", "DescribeLogDirs: not authorized (31)")
-    cluster = seen({1: None, 2: log(10)}, its(1, problem=refused), its(2, problem=refused), its(3, WELL)).cluster
-
-    assert list(unknown(cluster)) == [
-        "Of the log directories and volumes of broker 1, 2 nothing is known: DescribeLogDirs: not authorized (31)."
-    ]
 
 
 def test_inspect_tells_what_is_wrong_with_each_directory_and_nothing_of_the_others() -> None:

@@ -51,22 +51,6 @@ def test_an_unknown_vector_proves_nothing_either_way() -> None:
     assert not equal(unread, unread)
 
 
-def test_an_unknown_vector_still_shows_how_much_is_surely_lacking() -> None:
-    unread = log(9, epochs=None)
-
-    lack = lacks(log(5), unread, OTHER)
-    assert lack is not None
-    assert (lack.broker, lack.from_offset, lack.records) == (OTHER, 5, 4)
-    assert lacks(log(9), unread, OTHER) is None
-
-
-def test_a_divergent_suffix_is_lacking_though_both_logs_are_as_long() -> None:
-    lack = lacks(log(9, (1, 0), (3, 5)), log(9, (1, 0), (2, 5)), OTHER)
-
-    assert lack is not None
-    assert (lack.from_offset, lack.records) == (5, 4)
-
-
 def test_a_log_that_starts_later_lacks_the_beginning() -> None:
     chosen, other = log(9, (0, 3), start=3), log(11)
 
@@ -76,14 +60,6 @@ def test_a_log_that_starts_later_lacks_the_beginning() -> None:
     assert contains(chosen, other) is False
     assert contains(log(11), chosen) is True
     assert contains(log(11, (0, 3), start=3), log(11)) is False
-
-
-def test_an_empty_log_lacks_all_and_is_contained_by_all() -> None:
-    assert contains(log(9), log(0)) is True
-    assert lacks(log(9), log(0), OTHER) is None
-    lack = lacks(log(0), log(9), OTHER)
-    assert lack is not None
-    assert (lack.from_offset, lack.records) == (0, 9)
 
 
 def test_equal_logs_may_differ_in_epochs_without_records_only() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.loss import classify, cost_of
-from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.elr import replay_elr
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
@@ -58,19 +57,6 @@ def test_without_history_nothing_is_proven_and_it_says_what_is_missing() -> None
     )
 
 
-def test_what_a_consumer_group_committed_beyond_the_log_end_is_lost_at_least() -> None:
-    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group billing", Offset(30)),))
-
-    assert lossof(seen, 2).at_least == 3
-    assert lossof(seen, 3).at_least == 15
-
-
-def test_visible_lacks_are_told_for_every_measured_replica() -> None:
-    (lack,) = lossof(BEHIND, 3).lacks
-    assert (lack.broker, lack.from_offset, lack.records) == (2, 15, 12)
-    assert lossof(BEHIND, 2).lacks == ()
-
-
 def test_partitions_with_the_same_silence_share_one_loss() -> None:
     assert lossof(BEHIND, 2) is lossof(copies(_1=None, _2=log(99), _3=log(15)), 2)
 
@@ -92,11 +78,6 @@ def test_an_elr_member_that_lost_its_page_cache_proves_nothing() -> None:
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert "proof that broker 3's copy is intact" in loss.missing
-
-
-def test_an_intact_copy_that_left_the_isr_while_others_went_on_proves_nothing() -> None:
-    loss = lossof(BEHIND, 2, history(step(1, 2, 3), step(1, 3), step(1), intact=(2,)))
-    assert loss.loss_class is LossClass.UNKNOWN
 
 
 @pytest.mark.parametrize("chosen", [2, 3])
@@ -136,28 +117,12 @@ THREE_AND_FOUR_STAYED = tuple(
 )
 
 
-@pytest.mark.parametrize(("three", "four"), [(15, 18), (18, 15)])
-def test_of_two_intact_members_each_holds_all_so_the_smaller_bound_counts(three: int, four: int) -> None:
-    seen = partition({1: None, 2: log(10), 3: log(three), 4: log(four)})
-    loss = lossof(seen, 2, history(*THREE_AND_FOUR_STAYED, intact=(3, 4)))
-
-    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 5)
-
-
 @pytest.mark.parametrize("unread", [3, 4])
 def test_an_intact_member_whose_vector_is_unread_takes_nothing_from_what_another_proves(unread: int) -> None:
     held = {1: None, 2: log(10), 3: log(15), 4: log(15)} | {unread: log(15, epochs=None)}
     loss = lossof(partition(held), 2, history(*THREE_AND_FOUR_STAYED, intact=(3, 4)))
 
     assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 5)
-
-
-def test_a_log_that_holds_all_of_an_intact_copy_proves_nothing_if_that_one_missed_something() -> None:
-    """Brokers 1 and 2 went on without broker 3."""
-    loss = lossof(BEHIND, 2, history(step(1, 2, 3), step(1, 2), step(1), intact=(3,)))
-
-    assert loss.loss_class is LossClass.UNKNOWN
-    assert loss.missing == ("broker 1's log: no answer", "proof that broker 2's copy is intact")
 
 
 @pytest.mark.parametrize(
@@ -173,14 +138,6 @@ def test_the_lowest_min_isr_at_a_change_counts(steps: tuple[HistoryStep, ...]) -
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert loss.missing == ("broker 1's log: no answer",)
-
-
-@pytest.mark.parametrize("start", [0, 27])
-def test_of_an_intact_member_whose_records_were_all_deleted_nothing_can_be_lacked(start: int) -> None:
-    deleted = log(start, start=start, epochs=())
-    loss = lossof(copies(_1=None, _2=log(27), _3=deleted), 2, THREE_LEFT_LAST)
-
-    assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
 
 
 def test_a_leader_that_would_use_offsets_again_is_not_lossless_though_no_record_is_lost() -> None:
@@ -260,13 +217,6 @@ def test_local_logs_prove_nothing_of_what_may_be_in_a_remote_tier(
     assert (loss.loss_class, loss.at_most, loss.proof) == (LossClass.UNKNOWN, None, "")
     assert missing in loss.missing[-1]
     assert loss.lacks == local.lacks
-
-
-def test_candidates_of_a_tiered_topic_are_compared_by_their_local_logs_all_the_same() -> None:
-    seen = replace(APART, tiered=True, history=FOUR_LEFT_LAST)
-    costs = [cost_of(seen, replica, CLUSTER) for replica in seen.replicas if replica.log]
-
-    assert costs == [Cost(1, 8), Cost(1, 3), Cost(0, 0)]
 
 
 # What spoils a history
@@ -404,14 +354,6 @@ def test_a_sole_isr_member_that_registered_anew_was_elected_uncleanly_unless_it_
     assert "a history without unclean election" in by(started(1, 1), started(1, 35)).missing[0]
 
 
-def test_a_leader_that_was_no_clean_member_was_elected_uncleanly_though_no_mark_is_left() -> None:
-    led = (step(1, 2, 3, leader_epoch=BEFORE), step(1, 3, leader_epoch=BEFORE))
-    loss = lossof(
-        replace(BEHIND, isr=(BrokerId(2),)), 2, history(*led, step(2, leader=BrokerId(2)), intact=(1, 2, 3))
-    )  # fmt: skip
-    assert "a history without unclean election" in loss.missing[0]
-
-
 def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowledged_without_it() -> None:
     """A raise to 2 counts for the controller before the leader obeys it: broker 1 went on alone, and Kafka then elected
     broker 2 as an ELR member. What broker 1 acknowledged alone is on broker 1 only.
@@ -472,9 +414,3 @@ def test_transactions_are_as_safe_as_their_log(cap: LossClass, at_most: int | No
 def test_the_elr_follows_from_isr_history(steps: tuple[HistoryStep, ...], expected: set[int]) -> None:
     """KIP-966; the last but one: below min.insync.replicas only when both before and after."""
     assert replay_elr(steps) == expected
-
-
-def test_equal_logs_cost_the_same_whichever_of_them_is_proven_to_be_intact() -> None:
-    equal = replace(copies(_1=None, _2=log(27), _3=log(27)), history=THREE_LEFT_LAST)
-
-    assert {cost_of(equal, replica, CLUSTER) for replica in equal.replicas if replica.log} == {Cost(0, 0)}

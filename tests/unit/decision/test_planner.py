@@ -11,7 +11,6 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.history import MOST_STEPS
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import BrokerLoss, Plan, Verdict
-from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, read
 from unit.decision.incident import (
     ORDERS,
@@ -72,11 +71,6 @@ def test_a_name_for_another_partition_changes_nothing() -> None:
     assert decided(evidence(partition(COPIES)), designated={TopicPartition("orders", 1): BrokerId(3)}).leader == 2
 
 
-@pytest.mark.parametrize(("approval", "asks"), [(Approval.MANUAL, True), (Approval.AUTO, False)])
-def test_the_rule_says_who_approves(approval: Approval, asks: bool) -> None:
-    assert decided(evidence(partition(COPIES)), policy(approval=approval)).needs_approval is asks
-
-
 def test_the_plan_does_not_depend_on_who_answered_first() -> None:
     seen = evidence(*[partition(COPIES, id=TopicPartition("orders", n)) for n in range(5)])
     other = replace(
@@ -106,11 +100,6 @@ def test_a_plan_with_a_history_without_end_is_not_read() -> None:
         read(Plan, endless, "plan")
 
 
-def test_no_partitions_make_an_empty_plan() -> None:
-    plan = decide(evidence(), policy())
-    assert (plan.decisions, plan.waves) == ((), ())
-
-
 def test_where_an_election_names_its_leader_no_order_is_altered() -> None:
     """KIP-1275."""
     best_last = partition({1: None, 3: log(15), 2: log(27)})
@@ -130,7 +119,3 @@ def test_a_plan_says_what_each_broker_may_lose() -> None:
 
     assert plan.may_lose == (BrokerLoss(BrokerId(1), 0, 0, 2), BrokerLoss(BrokerId(2), 2, 24, 0))
     assert [decision.loss and decision.loss.unmeasured for decision in plan.decisions] == [(1,), (1,), None]
-
-
-def test_what_loses_nothing_says_so() -> None:
-    assert decide(evidence(partition({2: log(9), 3: log(9)})), policy()).may_lose == ()

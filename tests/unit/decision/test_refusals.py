@@ -26,10 +26,6 @@ def test_a_topic_that_no_rule_selects_is_observed_only() -> None:
     assert (decision.verdict, code(decision), decision.rule) == (Verdict.REFUSE, "NoRule", "")
 
 
-def test_a_partition_with_a_leader_is_left_alone() -> None:
-    assert decided(evidence(partition(COPIES, leader=BrokerId(2)))).verdict is Verdict.NOTHING
-
-
 def test_a_single_replica_waits_for_its_broker() -> None:
     decision = decided(evidence(partition({2: log(27)}, isr=(1,))), policy(min_replication_factor=2))
     assert code(decision) == "ReplicationFactorTooLow"
@@ -86,18 +82,6 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
 
 
-@pytest.mark.parametrize("silent", [dead(3), dead(3, registered=False, fenced=False), dead(3, registered=None)])
-def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None:
-    seen = evidence(partition({1: None, 2: log(27), 3: None}), brokers=(dead(1), broker(2), silent))
-    assert decided(seen).leader == 2
-
-
-def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
-    brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "BrokerCutOff"
-    assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
-
-
 def test_brokers_that_all_stand_still_have_no_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
     assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "NoActiveController"
@@ -111,13 +95,6 @@ def test_brokers_that_are_late_are_no_missing_controller() -> None:
     assert code(late) == "BrokerCutOff"
     assert late.reason
     assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
-
-
-def test_too_many_brokers_down_is_another_kind_of_outage() -> None:
-    seen = evidence(partition(COPIES))
-
-    assert code(decided(seen, policy(Limits(brokers_down_percent=33)))) == "TooManyBrokersDown"
-    assert decided(seen, policy(Limits(brokers_down_percent=34))).leader == 2
 
 
 def test_as_many_brokers_down_as_the_limit_allows_refuse_nothing() -> None:
@@ -157,18 +134,6 @@ def test_a_leader_that_is_back_is_left_alone_where_nobody_would_be_elected() -> 
     assert plan.decisions[0].verdict is Verdict.NOTHING
 
 
-@pytest.mark.parametrize(
-    "back", [broker(1, fenced=True), broker(1, reachable=False, metadata_advances=None), broker(1)]
-)
-def test_an_isr_member_that_is_about_to_be_back_is_waited_for(back: Broker) -> None:
-    seen = evidence(partition({1: log(30), 2: log(27), 3: log(15)}), brokers=(back, broker(2), broker(3)))
-
-    decision = decided(seen)
-    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "ElectableBrokerReturning")
-    assert decided(seen, waited=timedelta(seconds=29)).verdict is Verdict.WAIT
-    assert decided(seen, waited=timedelta(seconds=30)).verdict is Verdict.ELECT
-
-
 def test_an_elr_member_is_waited_for_as_well() -> None:
     back = partition(COPIES, isr=(), elr=(BrokerId(3),))
     decision = decided(evidence(back))
@@ -176,14 +141,6 @@ def test_an_elr_member_is_waited_for_as_well() -> None:
     assert decision.verdict is Verdict.WAIT
     assert decision.reason is not None
     assert "broker 3 is in the ELR and is alive, so" in decision.reason.message
-
-
-def test_one_refusal_never_blocks_another_partition() -> None:
-    fine, stuck = partition(COPIES), partition(COPIES, id=TopicPartition("stuck", 0), reassignment_known=False)
-    plan = decide(evidence(fine, stuck), policy())
-
-    assert [decision.verdict for decision in plan.decisions] == [Verdict.ELECT, Verdict.REFUSE]
-    assert plan.waves == ((fine.id,),)
 
 
 NOBODY_IS_LEFT: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
@@ -215,10 +172,6 @@ def test_the_last_known_leader_that_is_back_is_waited_for(back: Broker, seen: st
 def test_a_last_known_leader_that_kafka_does_not_elect_is_not_waited_for(changes: dict[str, Any]) -> None:
     seen = partition(COPIES, **{**NOBODY_IS_LEFT, **changes})
     assert decided(evidence(seen, brokers=(broker(1, fenced=True), broker(2), broker(3)))).verdict is Verdict.ELECT
-
-
-def test_a_last_known_leader_that_is_away_is_not_waited_for() -> None:
-    assert decided(evidence(partition(COPIES, **NOBODY_IS_LEFT))).verdict is Verdict.ELECT
 
 
 def offline_disk(**changes: Any) -> Decision:

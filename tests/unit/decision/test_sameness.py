@@ -34,11 +34,6 @@ def code_and_message(planned: Plan, now: Plan) -> tuple[str, str]:
     return found.code, found.message
 
 
-def test_a_plan_is_the_same_as_itself() -> None:
-    assert difference(PLAN, PLAN) is None
-    assert list(PLAN.elections) == [ORDERS, PAYMENTS]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -75,14 +75,6 @@ def test_what_must_never_be_done_is_said_before_anything_that_may_be() -> None:
     assert said[:3] == [NEVER, LATER, "Can broker 1 be started with its own, intact disk?"]
 
 
-def test_where_the_disks_of_all_that_are_away_are_lost_nobody_is_told_to_copy_them() -> None:
-    plan = planned((1,))
-    gone = Attestation(BrokerId(1), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
-    cluster = replace(plan.evidence.cluster, attestations=(gone,))
-
-    assert elect_or_wait(replace(plan, evidence=replace(plan.evidence, cluster=cluster))).never == (NEVER,)
-
-
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
     assert told(planned((1,))) == [
         "Can broker 1 be started with its own, intact disk?",
@@ -205,13 +197,6 @@ def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
     assert "Kafka can elect it; nothing" in yes, "the one that is left"
 
 
-def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
-    """Broker 2 left the ISR before; broker 1 is the last known leader, with ELR on."""
-    assert not told(planned((), away=(2,), elr=(), last_known_elr=()))
-    _, question, *_ = told(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
-    assert question.startswith("Can broker 1 be started")
-
-
 def test_where_nobody_is_elected_nothing_is_said() -> None:
     assert not told(decide(evidence(), ANY))
 
@@ -224,11 +209,6 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
     question, *_ = told(plan)
 
     assert question.startswith("Can broker 1 be started")
-
-
-def test_nobody_is_sent_to_start_a_broker_that_runs() -> None:
-    """A member of the ISR that answers, and is fenced: its heartbeats are what is missing."""
-    assert not told(planned((2,), away=(1,)))
 
 
 def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_not_the_broker() -> None:
@@ -401,16 +381,6 @@ def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -
     _, question, _, yes, *_ = told(in_the_elr(alone))
     assert question.startswith("Can broker 2 be started")
     assert yes.endswith("is lost.")
-
-
-def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partition_beside_it() -> None:
-    """A partition that is refused, or left for the next plan, is in no election."""
-    plan = planned((1,), (1,), proven=1)
-    plan = replace(plan, decisions=plan.decisions[:1])
-
-    saves_nothing, *_ = told(plan)
-
-    assert saves_nothing.startswith("Waiting saves no record of orders-0 that was acknowledged with acks=all: ")
 
 
 def test_beside_an_empty_copy_the_only_one_with_records_is_saved_before_anything_is_started() -> None:

@@ -41,15 +41,6 @@ def test_what_was_acknowledged_before_is_lost_for_certain_if_nobody_alive_has_it
     assert loss.at_least == 40 - 27
 
 
-def test_what_was_not_acknowledged_is_no_loss() -> None:
-    """The leader's own end may lie beyond its high watermark: nobody was told that this is safe."""
-    assert ends_seen(evidence(led(20), brokers=HEALTHY))[ORDERS].end == 20
-
-
-def test_a_leader_without_high_watermark_is_no_witness() -> None:
-    assert ends_seen(evidence(led(None), brokers=HEALTHY)) == {}
-
-
 def test_a_look_during_the_outage_says_nothing_of_what_is_offline() -> None:
     """Under which epoch its witness was seen is not in it, so whether somebody led in between could not be told."""
     during = offline(witnessed_ends=(WitnessedEnd(SOURCE, Offset(40)),))
