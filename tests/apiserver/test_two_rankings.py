@@ -1,4 +1,4 @@
-"""Two FleetRankings of one namespace at the same time, and one that is deleted and comes back from a backup.
+"""Two FleetRankings of one namespace at the same time, two fleet operators, and one that comes back from a backup.
 
 A backup brings an object back under another uid, and with the status that the first one had.
 """
@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from apiserver.conftest import shown
 from apiserver.fleet import CHOSEN, Fleet
+from apiserver.forked import fleet_launched
 from kafka_recovery.kube.fleet.leaders import unpacked
 from kafka_recovery.kube.fleet.naming import RANKING_LABEL
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.objects import Object
+from testbed.operator_process import OperatorProcess
 from testbed.spark_operator import apache
 from testbed.waiting import wait_until
 
@@ -98,6 +101,26 @@ def test_two_are_answered_at_once_and_one_that_comes_back_with_its_answer_asks_n
     assert fleet.until(LOST, "Succeeded")["runs"] == backup["status"]["runs"]
     assert uid not in owners(applications(fleet, LOST)), "it was answered, and is not asked again"
     assert left_alone(fleet, KEPT) == before
+
+
+def test_of_two_fleet_operators_the_second_leaves_to_the_first_what_it_runs(
+    apache_definition: None, control_plane: ControlPlane, fleet: Fleet, tmp_path: Path
+) -> None:
+    """Each has a Lease of its own, in its own namespace."""
+    fleet.ask(KEPT, adapter="Apache")
+    fleet.active(KEPT)
+    elsewhere, folder = control_plane.create_namespace("other-fleet"), tmp_path / "second"
+    folder.mkdir()
+    options = f"--fleet-results=file://{fleet.results}/results", "--lease-duration=6", f"--namespace={fleet.namespace}"
+    who = control_plane.administrator(elsewhere)
+    with shown(OperatorProcess(who, elsewhere, folder, *options, launch=fleet_launched)) as second:
+        second.says(f"WatchedElsewhere: the operator whose Lease is {fleet.namespace}/kafka-recovery-operator-fleet")
+        fleet.write_result(KEPT)
+        with apache.ApacheOperator(control_plane.client(), fleet.namespace):
+            ended = fleet.until(KEPT, "Succeeded")
+
+    assert ended["watchedBy"]["namespace"] == fleet.namespace
+    assert len(applications(fleet, KEPT)) == 1
 
 
 @pytest.mark.full  # it waits half a minute before its second attempt
