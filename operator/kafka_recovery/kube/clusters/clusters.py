@@ -15,6 +15,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters import opening
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.broker_pods import broker_pods
 from kafka_recovery.kube.clusters.cool_down import CoolDown
@@ -23,14 +24,6 @@ from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
-from kafka_recovery.kube.clusters.opening import (
-    NOT_OPEN,
-    Earlier,
-    begun_of,
-    untaken_of,
-    why_not_open,
-    why_only_restores,
-)
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
 from kafka_recovery.kube.clusters.told import ToldClusters, condition_of, is_of
@@ -39,7 +32,7 @@ from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.admission import Admission
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
+from kafka_recovery.kube.resources.kinds import CLUSTERS, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.resources.unknown import ASKED, NONE, UnknownFields, told
 from kafka_recovery.kube.resources.watched_by import Places, WatchedElsewhere
@@ -165,8 +158,8 @@ class Clusters:
             cluster = await self._opened(key, spec, raw)
         except WatchedElsewhere as other:
             return await self._leave(key, raw, other.reason)
-        except (*NOT_OPEN, ApiError) as problem:
-            reason = why_not_open(problem)
+        except (*opening.NOT_OPEN, ApiError) as problem:
+            reason = opening.why_not_open(problem)
             self._has_problem(key, reason)
             if not self._is_needed(key):
                 await self._close(key)
@@ -289,7 +282,7 @@ class Clusters:
     def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
         changed = cluster.spec.meta.generation != spec.meta.generation
-        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, why_only_restores(spec)
+        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, opening.why_only_restores(spec, self._same)
         if changed:
             self._changed(cluster.key)
         return cluster
@@ -310,8 +303,9 @@ class Clusters:
         if cluster:
             _LOG.info("the spec or the credentials of %s changed: it is opened again", cluster.label)
         await self._close(key)
-        earlier = await self._earlier_recoveries(spec.cluster_id)
-        untaken = untaken_of(key, earlier)
+        namespaces = self._same.namespaces(spec.cluster_id)
+        earlier = await opening.earlier_recoveries(self.api, spec.cluster_id, namespaces)
+        untaken = opening.untaken_of(key, earlier)
         controllers = await usable(found.controllers)
         kafka = KafkaCluster(
             found.servers, found.security, spec.cluster_id, kip_1275=spec.kip_1275, controllers=controllers
@@ -324,7 +318,8 @@ class Clusters:
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.pods = broker_pods(self.api, spec)
-        cluster.untaken, cluster.begun, cluster.only_restores = untaken, begun_of(key, earlier), why_only_restores(spec)
+        cluster.untaken, cluster.begun = untaken, opening.begun_of(key, earlier)
+        cluster.only_restores = opening.why_only_restores(spec, self._same)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])
@@ -341,14 +336,6 @@ class Clusters:
         cluster.task.add_done_callback(lambda task: self._watcher_ended(cluster, task))
         self._changed(key)
         return cluster
-
-    async def _earlier_recoveries(self, cluster_id: str) -> list[Earlier]:
-        """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
-        found: list[Earlier] = []
-        for namespace in sorted(self._same.namespaces(cluster_id)):
-            params = {"fieldSelector": "status.outcome!=Recovered"}
-            found += await self.api.list_kept(RECOVERIES.path(namespace), Earlier.of, params=params)
-        return [each for each in found if each.cluster_id == cluster_id]
 
     def _history_changed(self, key: Key) -> None:
         """Its recoveries look again once there is more to prove."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -12,9 +12,10 @@ from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.cant_open import CantOpen
+from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.journal.shown_plans import Named
-from kafka_recovery.kube.machinery.api import ApiError, Object
-from kafka_recovery.kube.resources.kinds import FINALIZER, WatchedCluster, read_recovery
+from kafka_recovery.kube.machinery.api import Api, ApiError, Object
+from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES, WatchedCluster, read_recovery
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.outages import Outage, outages_left
 
@@ -76,6 +77,15 @@ class Earlier:
         return self.key[1] if self.key[0] == namespace else "/".join(self.key)
 
 
+async def earlier_recoveries(api: Api, cluster_id: str, namespaces: Collection[str]) -> list[Earlier]:
+    """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
+    found: list[Earlier] = []
+    for namespace in sorted(namespaces):
+        params = {"fieldSelector": "status.outcome!=Recovered"}
+        found += await api.list_kept(RECOVERIES.path(namespace), Earlier.of, params=params)
+    return [each for each in found if each.cluster_id == cluster_id]
+
+
 def untaken_of(key: Key, recoveries: Sequence[Earlier]) -> dict[str, datetime]:
     """The open ones of this WatchedCluster, by when they were made.
 
@@ -105,8 +115,8 @@ def _is_readable(recovery: Object) -> bool:
     return True
 
 
-def why_only_restores(spec: WatchedCluster) -> Reason | None:
-    """Why nothing more is begun with a cluster that is being deleted."""
+def why_only_restores(spec: WatchedCluster, same: SameKafka) -> Reason | None:
+    """Why nothing more is begun with a cluster: it is being deleted, or one of several that nobody has confirmed."""
     if spec.meta.deleting_since is None:
-        return None
+        return same.only_looks((spec.meta.namespace, spec.meta.name))
     return Reason("WatchedClusterDeleted", "it is being deleted: altered orders are restored, no more")

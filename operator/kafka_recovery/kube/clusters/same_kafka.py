@@ -1,4 +1,8 @@
-"""WatchedClusters that name one and the same Kafka: two of them would act on it side by side. The oldest acts alone."""
+"""WatchedClusters that name one and the same Kafka: two of them would act on it side by side. The oldest acts alone.
+
+A name is no claim. It counts once the Kafka behind it has said that it is the one: who only names another's Kafka, or
+names it first, is in nobody's way. While several name it that none of them has seen, all of them only look.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from kafka_recovery.kube.resources.objects import Key
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Claim:
+    unconfirmed: bool
     created_at: datetime
     key: Key
     cluster_id: str
@@ -31,7 +36,7 @@ class SameKafka:
         """A cluster as it is now; returns the others that have to be looked at again because of it."""
         meta = spec.meta
         key = meta.namespace, meta.name
-        claim = _Claim(meta.created_at, key, spec.cluster_id, meta.uid)
+        claim = _Claim(not spec.confirmed, meta.created_at, key, spec.cluster_id, meta.uid)
         if self._claims.get(key) == claim:
             return ()
         self._namespaces.setdefault(spec.cluster_id, set()).add(meta.namespace)
@@ -49,17 +54,27 @@ class SameKafka:
         return self._namespaces.get(cluster_id, ())
 
     def let_act(self, key: Key) -> None:
-        """Raises CantOpen if an older one acts."""
+        """Raises CantOpen if another one acts: the oldest of those that were confirmed."""
         claim = self._claims[key]
-        oldest = min(self._others(claim), default=claim)
-        if oldest < claim:
-            message = f"{_named(oldest)}, which is older, {_same(claim)}: only that one acts; delete one"
+        first = min(self._others(claim), default=claim)
+        if first < claim and not first.unconfirmed:
+            why = "was seen to lead there" if claim.unconfirmed else "is older"
+            message = f"{_named(first)}, which {why}, {_same(claim)}: only that one acts; delete one"
             raise CantOpen("DuplicateCluster", message)
+
+    def only_looks(self, key: Key) -> Reason | None:
+        """Why nothing may be begun with one that may be open, if so: it is not the only one, and not confirmed."""
+        claim = self._claims[key]
+        others = self._others(claim)
+        if not others or not claim.unconfirmed:
+            return None
+        message = f"{_named(min(others))} {_same(claim)}: nobody is elected before the Kafka behind this one said it"
+        return Reason("DuplicateCluster", message)
 
     def doubled(self, key: Key) -> Reason | None:
         """What is to be said of one that acts though it is not the only one."""
         claim = self._claims.get(key)
-        others = self._others(claim) if claim else ()
+        others = [each for each in self._others(claim) if not each.unconfirmed] if claim else ()
         if claim is None or not others:
             return None
         first, more = _named(min(others)), f" (and {len(others) - 1} more)" if len(others) > 1 else ""

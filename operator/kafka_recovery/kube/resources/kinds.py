@@ -150,6 +150,8 @@ class WatchedCluster:
     unknown: UnknownFields = NONE
     watched_by: tuple[str, str] | None = None
     """Namespace and name of the Lease whose holder watches it, by its status."""
+    confirmed: bool = False
+    """Whether the Kafka behind it has said that it is the one of `cluster_id`, by its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,7 @@ def read_cluster(obj: object) -> WatchedCluster:
         controllers=controllers_of(spec.controllers) if spec.controllers else None,
         unknown=unknown,
         watched_by=watched_by(envelope.status),
+        confirmed=(envelope.status or {}).get("clusterId") == spec.cluster_id,
     )
 
 

@@ -28,6 +28,13 @@ def copied(watched: Watched) -> None:
     """Somebody applies the manifest once more, under another name."""
     watched.api.pass_time(timedelta(hours=1))
     watched.api.put(CLUSTERS, COPY[1], watched.api.objects[CLUSTERS.path(*PROD)]["spec"])
+    for each in (PROD, COPY):
+        confirmed(watched, each)
+
+
+def confirmed(watched: Watched, key: tuple[str, str]) -> None:
+    """The Kafka behind it has said that it is the one that it names."""
+    watched.api.objects[CLUSTERS.path(*key)]["status"] |= {"clusterId": CLUSTER}
 
 
 def begun(watched: Watched) -> Object:
@@ -67,6 +74,25 @@ async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched
     assert "kafka/copy-of-prod" in watched.ready(PROD)[1]
     assert "kafka/prod, which is older" in why[1]
     assert watched.events.said.count(("Warning", "DuplicateCluster")) == 2
+
+
+async def test_two_that_name_a_kafka_which_none_has_seen_only_look_until_one_of_them_has(watched: Watched) -> None:
+    """The other one may belong to somebody who only names it."""
+    copied(watched)
+    for each in (PROD, COPY):
+        watched.api.objects[CLUSTERS.path(*each)]["status"] = {}
+    await watched.settle(PROD, COPY)
+    looking = {each.key: each.only_restores for each in watched.all.open()}
+    assert looking.keys() == {PROD, COPY}
+    assert {each and each.code for each in looking.values()} == {"DuplicateCluster"}
+    assert watched.all.policy(PROD) is None, "no incident is opened"
+
+    confirmed(watched, COPY)
+    await watched.settle(COPY)
+
+    (acting,) = watched.all.open()
+    assert (acting.key, acting.only_restores) == (COPY, None)
+    assert watched.ready(PROD)[0] == "DuplicateCluster"
 
 
 async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered_orders(watched: Watched) -> None:

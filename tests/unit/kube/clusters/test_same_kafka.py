@@ -15,9 +15,11 @@ from unit.kube.kubernetes_in_memory import NOON
 OLD, YOUNG = ("kafka", "prod"), ("payments", "copy-of-prod")
 
 
-def cluster(key: tuple[str, str], age: int = 0, cluster_id: str = "abc", uid: str = "uid") -> WatchedCluster:
+def cluster(
+    key: tuple[str, str], age: int = 0, cluster_id: str = "abc", uid: str = "uid", *, confirmed: bool = True
+) -> WatchedCluster:
     meta = Meta(*key, uid, 1, "1", NOON - timedelta(days=age))
-    return WatchedCluster(meta, cluster_id, (Address("kafka", 9092),))
+    return WatchedCluster(meta, cluster_id, (Address("kafka", 9092),), confirmed=confirmed)
 
 
 def acts(same: SameKafka, key: tuple[str, str]) -> bool:
@@ -52,6 +54,40 @@ def test_the_older_acts_and_each_of_them_names_the_other(two: SameKafka) -> None
     assert "WatchedCluster payments/copy-of-prod has the same clusterId abc" in said.message
     with pytest.raises(CantOpen, match="WatchedCluster kafka/prod, which is older, has the same clusterId abc"):
         two.let_act(YOUNG)
+
+
+def test_who_only_names_another_s_kafka_is_in_nobody_s_way_however_old_it_is() -> None:
+    same = SameKafka()
+    same.met(cluster(YOUNG))
+    same.met(cluster(OLD, age=1, confirmed=False))
+
+    assert (acts(same, OLD), acts(same, YOUNG)) == (False, True)
+    assert (same.doubled(YOUNG), same.only_looks(YOUNG)) == (None, None)
+    with pytest.raises(CantOpen, match="WatchedCluster payments/copy-of-prod, which was seen to lead there, has"):
+        same.let_act(OLD)
+
+
+def test_of_two_of_which_none_was_confirmed_both_only_look_until_one_is(two: SameKafka) -> None:
+    two.met(cluster(OLD, age=1, confirmed=False))
+    two.met(cluster(YOUNG, confirmed=False))
+
+    assert (acts(two, OLD), acts(two, YOUNG)) == (True, True), "else none ever would be"
+    told = two.only_looks(OLD)
+    assert told
+    assert "nobody is elected before the Kafka behind this one said it" in told.message
+    assert two.only_looks(YOUNG)
+
+    assert set(two.met(cluster(YOUNG))) == {OLD}
+    assert (acts(two, OLD), two.only_looks(YOUNG)) == (False, None)
+    two.met(cluster(OLD, age=1))
+    assert (acts(two, OLD), acts(two, YOUNG)) == (True, False), "both are real, and the older acts"
+
+
+def test_one_that_is_alone_acts_before_it_was_confirmed() -> None:
+    same = SameKafka()
+    same.met(cluster(OLD, confirmed=False))
+
+    assert (acts(same, OLD), same.only_looks(OLD)) == (True, None)
 
 
 def test_two_of_the_same_second_are_told_apart_by_name() -> None:
