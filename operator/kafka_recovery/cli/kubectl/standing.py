@@ -70,6 +70,7 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
         f"Partitions: {counts}",
+        *([] if incident.finished else [f"Opened: {recovery.meta.created_at:%Y-%m-%d %H:%M:%S} UTC"]),
         f"Waits for: {waits_for(incident, suspended(clusters), observed(clusters))}",
     )
 

@@ -115,7 +115,7 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     )
     assert (
         "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n"
-        in shown.stdout
+        "Opened: 2026-11-21 12:00:00 UTC\n" in shown.stdout
     )
     assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown\n" in shown.stdout
     assert "\nElecting as planned may lose an unknown part of what broker 1 holds on 1\n" in shown.stdout
