@@ -204,6 +204,8 @@ LAST = (
         True,
         (
             *ALL_BUT_THE_LEADER_GONE,
+            configure("min.insync.replicas", "2"),  # as it was: nobody is forgotten
+            look(),
             configure("min.insync.replicas", "1"),
             look(),
             configure("min.insync.replicas", "3"),

@@ -18,6 +18,9 @@ CHUNK = 25
 SEEDS = int(os.environ.get("REPLAYED", "100"))
 """More are compared by REPLAYED=4000."""
 
+RAISED_FOR_A_WHILE = 2625
+"""Among these min.insync.replicas is set back to the value that counts all along, and Kafka forgets its ELR."""
+
 
 def looked_at(first: int) -> list[PartitionEvidence]:
     """What engines saw of partitions in some histories with ELR on."""
@@ -26,12 +29,12 @@ def looked_at(first: int) -> list[PartitionEvidence]:
     return comparable(each for story in stories for look in story.looked for each in look.evidence.partitions)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", sorted({*range(0, SEEDS, CHUNK), RAISED_FOR_A_WHILE}))
 def test_it_keeps_whom_the_controller_keeps_and_besides_those_only_who_started_anew(first: int) -> None:
     seen = looked_at(first)
 
     assert [told for each in seen if (told := contradiction(each))] == []
-    assert len([each for each in seen if each.elr]) >= 5
+    assert any(each.elr for each in seen), "there is nothing to compare"
 
 
 def test_a_replay_that_forgets_who_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,12 +62,15 @@ class Administration:
     ) -> None:
         """Change a topic's configs.
 
-        Setting min.insync.replicas clears ELR and last-known ELR (KIP-966). Unclean elections that become possible wait
-        for the periodic check (unclean.leader.election.interval.ms).
+        Another min.insync.replicas clears ELR and last-known ELR (KIP-966); to set the topic's own to what it is does
+        nothing. Unclean elections that become possible wait for the periodic check
+        (unclean.leader.election.interval.ms).
         """
         topic = self.state.topics.get(name)
         if topic is None:
             return
+        if (min_isr, "topic") == (topic.min_isr, topic.min_isr_source):
+            min_isr = None
         changed = topic if unclean is None else topic._replace(unclean=unclean)
         if tiered is not None:
             changed = changed._replace(tiered=tiered)
