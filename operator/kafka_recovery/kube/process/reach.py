@@ -1,7 +1,7 @@
 """Patience for kopf, where the API server does not answer, or does not serve a kind now, or where a right is missing.
 
 kopf looks once which kinds there are, and ends the whole process when a list or a watch of one namespace is refused,
-or is answered with 5xx for a minute.
+or is answered with 5xx for a minute, or when a watch tells of an error.
 Its session has `Reach` as a middleware: such a question waits there, it is said once what is missing, and everything
 else goes on. When it is there, the question is answered as if nothing had been.
 
@@ -12,15 +12,17 @@ would take a gigabyte of a page of its list.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import re
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
@@ -134,6 +136,9 @@ class Reach:
                 await self._refused_again(asked, response, in_doubt)
             else:
                 self._is_allowed(asked)
+                if asked.verb == "watch":
+                    pause = self._paces.answered.total_seconds()
+                    response.content = cast(aiohttp.StreamReader, Events(response.content, pause))
                 return response
 
     async def _unanswered_again(self, asked: _Asked, trouble: str, in_doubt: bool) -> None:
@@ -207,6 +212,45 @@ class Reach:
         if not refused and self._refusals_told.pop(asked.namespace, ""):
             where = f"namespace {asked.namespace}" if asked.namespace else "all namespaces"
             _LOG.info("the rights that were missing in %s are there now: going on", where)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What kopf reads of a watch. Of an error in it kopf would die, but for the one upon which it lists anew."""
+
+    content: aiohttp.StreamReader
+    pause: float
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is the stream's."""
+        return getattr(self.content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """Whole lines, each an event."""
+        begun = b""
+        async for data in self.content.iter_chunked(size):
+            *lines, begun = (begun + data).split(b"\n")
+            for line in lines:
+                yield (await self._passed(line)) + b"\n"
+
+    async def _passed(self, line: bytes) -> bytes:
+        if not _is_fatal(line):
+            return line
+        _LOG.warning("a watch ended, and what it is about is listed anew: %s", line[:300].decode(errors="replace"))
+        await asyncio.sleep(self.pause)
+        return _EXPIRED
+
+
+_EXPIRED = b'{"type": "ERROR", "object": {"code": 410}}'
+
+
+def _is_fatal(line: bytes) -> bool:
+    if b'"ERROR"' not in line[:30]:
+        return False
+    try:
+        return bool(json.loads(line)["object"]["code"] != HTTPStatus.GONE)
+    except (ValueError, KeyError, TypeError):
+        return True
 
 
 class Answer(ClientResponse):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kopf._cogs.clients.api import iter_jsonlines
 
 from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.process.reach import KINDS, Answer, Paces, Reach
@@ -167,6 +169,42 @@ async def test_a_list_of_metadata_that_is_null_has_no_items() -> None:
     """So the API server says that there are none."""
     async with kopf(Kubernetes(items=None)) as get:
         assert await get(HERE) == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "passed"),
+    [
+        ({"kind": "Status", "code": 500, "message": "etcdserver: request timed out"}, {"code": 410}),
+        ({"kind": "Status"}, {"code": 410}),
+        ({"kind": "Status", "code": 410}, {"kind": "Status", "code": 410}),
+    ],
+    ids=["an outage", "none that can be read", "one that kopf knows"],
+)
+async def test_an_error_in_the_middle_of_a_watch_has_kopf_list_anew_and_ends_nothing(
+    said: Callable[[], list[str]], error: dict[str, Any], passed: dict[str, Any]
+) -> None:
+    added = {"type": "ADDED", "object": {"metadata": {"name": "prod", "annotations": {"says": "ERROR" * 9000}}}}
+    events = [added, {"type": "ERROR", "object": error}]
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for each in events:
+            await response.write(json.dumps(each, separators=(",", ":")).encode() + b"\n")
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{anything:.*}", handle)
+    async with TestServer(app) as server, aiohttp.ClientSession() as ours:
+        reach = Reach(Api(ours, str(server.make_url("")), unfenced, HURRIED), HURRY)
+        async with (
+            aiohttp.ClientSession(middlewares=[reach], response_class=Answer) as session,
+            session.get(server.make_url(HERE), params={"watch": "true"}) as response,
+        ):
+            heard = [json.loads(line) async for line in iter_jsonlines(response.content)]
+
+    assert heard == [added, {"type": "ERROR", "object": passed}]
+    assert len(said()) == (error != passed)
 
 
 async def test_what_lacks_in_a_namespace_is_one_line_and_the_other_namespaces_are_answered(
