@@ -110,3 +110,28 @@ def test_a_planned_leader_without_any_room_is_warned_of_and_fails_before_it_lead
         led = {str(done.id): done.outcome is Outcome.RECOVERED for done in report.outcomes}
         assert led == dict.fromkeys(roomy, True) | dict.fromkeys(full, False)
         assert {done.reason.code for done in report.outcomes if done.reason} == {"LogDirOffline"}
+
+
+@pytest.mark.full
+def test_of_equal_copies_the_one_with_room_is_elected_with_nobody_asked(tmp_path: Path) -> None:
+    """Half a minute: a cluster of its own. Broker 2 stands first in the assignment."""
+    with RealKafka(disks=2, small_disks={2: 16}, properties=SELDOM, session_timeout=2.0) as kafka:
+        kafka.create_topic("orders", [[1, 2, 3]] * PARTITIONS)
+        kafka.produce_to("orders", range(PARTITIONS), 10, "with-all")
+        for broker in (3, 2):
+            kafka.freeze(broker)
+            kafka.wait_for("orders", lambda state, gone=broker: gone not in state.isr)  # type: ignore[misc]
+        full = sorted(name for name in kafka.on_disk(2, 2) if "orders" in name)
+        kafka.kill(1)
+        for broker in (2, 3):
+            kafka.thaw(broker)
+        kafka.wait_until_fenced(1)
+        kafka.wait_until_unfenced(2, 3)
+        kafka.fill_disk(2)
+        ours = Recovery(kafka, tmp_path / "journal", policy=AUTOMATIC, approver=None)
+
+        report = asyncio.run(ours.recover())
+
+        assert full
+        assert {str(done.id): done.outcome for done in report.outcomes if done.outcome is not Outcome.RECOVERED} == {}
+        assert {str(done.id): done.leader for done in report.outcomes if str(done.id) in full} == dict.fromkeys(full, 3)
