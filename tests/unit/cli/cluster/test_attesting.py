@@ -94,23 +94,6 @@ def test_a_plan_is_not_executed_once_that_broker_answers(cluster: SmallCluster, 
     assert cluster.changes == []
 
 
-def test_nor_once_the_attestation_has_expired(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
-    cluster.now += timedelta(hours=1)
-
-    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
-
-    assert done.exit_code == 1
-    assert "AttestationEnded" in done.stdout
-    assert cluster.changes == []
-
-
-def test_else_it_is_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
-    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
-
-    assert done.exit_code == 0, done.stderr
-    assert cluster.changes == ["elect 2 for orders-17", "restore orders-17"]
-
-
 def test_recover_plans_with_it_and_its_journal_keeps_it(
     cluster: SmallCluster, recovery: Run, automatic: Path, journal: Path
 ) -> None:
@@ -190,13 +173,6 @@ def test_a_broker_without_a_replica_there_is_a_mistake(command: str, cluster: Sm
         "are 1, 2, 3" in refused.stderr
     )
     assert cluster.changes == []
-
-
-def test_where_nothing_is_offline_it_is_no_mistake(recovery: Run, cluster: SmallCluster) -> None:
-    """Somebody may have been quicker."""
-    cluster.online("orders-17", 2, 27)
-
-    assert recovery("recover", *OFFLINE, *LOST).exit_code == 0
 
 
 def test_a_plan_that_is_made_holds_its_own(recovery: Run, plan_file: Path, cluster: SmallCluster) -> None:

@@ -226,18 +226,6 @@ def test_a_plan_for_another_cluster_is_refused(cluster: SmallCluster, recovery: 
     assert cluster.changes == []
 
 
-def test_what_changed_since_the_plan_is_not_touched(
-    cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path
-) -> None:
-    cluster.offline("orders-17", {2: 27, 3: 30})
-
-    done = recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes", "--output", "json")
-
-    assert done.exit_code == 1
-    assert json.loads(done.stdout)["outcomes"][0]["outcome"] == "Refused"
-    assert cluster.leader(orders) is None
-
-
 def test_a_plan_ends_once(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
     recovery("execute", plan_file, "--plan", digest_of(plan_file), "--yes")
     cluster.offline("orders-17", {2: 27, 3: 15})
@@ -247,18 +235,6 @@ def test_a_plan_ends_once(cluster: SmallCluster, recovery: Run, plan_file: Path)
     assert again.exit_code == 2
     assert "has been executed to its end" in again.stderr
     assert len(cluster.changes) == 2
-
-
-def test_recover_does_all_of_it_where_the_policy_approves(
-    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
-) -> None:
-    done = recovery("recover", "--all-offline-partitions", "--policy", automatic, "--output", "json")
-
-    report = json.loads(done.stdout)
-    assert done.exit_code == 0
-    assert report["kind"] == "RecoveryReport"
-    assert [outcome["outcome"] for outcome in report["outcomes"]] == ["Recovered"]
-    assert cluster.changes == ["elect 2 for orders-17", "restore orders-17"]
 
 
 def test_without_a_terminal_recover_asks_for_the_command_that_approves(
@@ -278,20 +254,6 @@ def test_without_a_terminal_recover_asks_for_the_command_that_approves(
 
     assert done.exit_code == 0
     assert cluster.leader(orders) == 2
-
-
-def test_who_wants_quiet_is_still_asked_and_told_how_to_answer(cluster: SmallCluster, recovery: Run) -> None:
-    """Off a terminal the question is refused: the plan and the command that approves it are no progress."""
-    cluster.offline("orders-17", {2: 27, 3: 15})
-
-    asked = recovery("recover", "--topic", "orders", "--partition", "17", "--quiet")
-
-    assert asked.exit_code == 4
-    assert "asking the brokers" not in asked.stderr
-    assert "Digest: " in asked.stderr
-    assert "was not approved" in asked.stderr
-    assert "execute --plan" in asked.stderr
-    assert cluster.changes == []
 
 
 @pytest.mark.parametrize("program", ["kafka-recovery", "kafka-unclean-recovery"])
@@ -394,35 +356,6 @@ def test_whose_directories_to_copy_is_said_wherever_somebody_may_lead(
     conclude(Site(None, Target("kafka-1:9092"), None, Output.TABLE, Interrupts()), Report((ended,)), [])
 
     assert ("Before a broker is started that was away" in capsys.readouterr().err.replace("\n", " ")) is told
-
-
-def test_a_partition_that_is_refused_makes_the_exit_code_1(
-    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
-) -> None:
-    cluster.offline("pay-0", {2: None, 3: 4})
-
-    done = recovery("recover", "--all-offline-partitions", "--policy", automatic)
-
-    assert done.exit_code == 1
-    assert cluster.leader(orders) == 2
-    assert "1 of 2 partitions have a leader that answers." in done.stdout
-    assert "pay-0: LiveReplicaUnmeasured" in done.stdout
-
-
-def test_who_elected_nobody_is_told_to_copy_nothing(cluster: SmallCluster, recovery: Run) -> None:
-    cluster.online("orders-17", 2, 27)
-
-    done = recovery("recover", "--partition", "orders-17")
-
-    assert done.exit_code == 0
-    assert "copy its directories" not in done.stderr
-
-
-def test_nothing_offline_is_nothing_to_do(recovery: Run) -> None:
-    done = recovery("recover", "--all-offline-partitions")
-
-    assert done.exit_code == 0
-    assert "Nothing to do" in done.stdout
 
 
 def test_leaders_that_a_person_designated_are_elected_once_approved(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cluster.drivers import Driver, Kip1275
-from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable
+from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
@@ -108,14 +108,6 @@ def test_topic_and_partition_name_what_kafka_s_own_tools_name_by_them(
     assert shown.exit_code == 0, shown.output
     assert "orders-17" in shown.stdout
     assert "orders-18" not in shown.stdout
-
-
-def test_the_next_command_names_partitions_as_they_were_typed(cluster: SmallCluster, recovery: Run) -> None:
-    cluster.offline("orders-17", {2: 27, 3: 15})
-
-    shown = recovery("plan", "--topic", "orders", "--partition", "17")
-
-    assert " --topic orders --partition 17 --out plan.json" in shown.stdout.replace("\n", " ")
 
 
 def test_who_wants_quiet_is_told_the_result_alone(cluster: SmallCluster, recovery: Run) -> None:
@@ -266,15 +258,6 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     ) in said
 
 
-def test_why_nothing_is_done_is_said(cluster: SmallCluster, recovery: Run) -> None:
-    cluster.online("users-0", 3, 5)
-
-    planned, explained = recovery("plan", "--partition", "users-0"), recovery("explain", "users-0")
-
-    assert "broker 3 leads it already\n" in planned.stdout
-    assert "Why: broker 3 leads it already; what has a leader is left alone.\n" in explained.stdout
-
-
 def test_names_and_messages_from_others_can_t_paint_on_the_terminal(cluster: SmallCluster, recovery: Run) -> None:
     cluster.racks = {2: "[bold red]\x1b]0;pwned\x07\u202e:smile:"}
     cluster.offline("orders-17", {2: 27})
@@ -307,22 +290,6 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_its_own(cluster: SmallClu
     assert failed.exit_code == 3
     assert failed.stdout == ""
     assert "Error: none of 1 brokers answered:\n  kafka-1:9092: connection \\x1b[31mrefused\n" in failed.stderr
-
-
-def test_a_cluster_that_does_not_believe_us_is_one_too(cluster: SmallCluster, recovery: Run) -> None:
-    cluster.problem = AuthenticationFailed("kafka-1:9092", "user ann is not accepted; check the password")
-
-    failed = recovery("plan", "--all-offline-partitions")
-
-    assert failed.exit_code == 3
-    assert "Error: kafka-1:9092: user ann is not accepted" in failed.stderr
-
-
-def test_another_cluster_than_the_expected_one_is_bad_input(cluster: SmallCluster, recovery: Run) -> None:
-    refused = recovery("inspect", "--expect-cluster-id", "another")
-
-    assert refused.exit_code == 2
-    assert "expected another" in refused.stderr
 
 
 def test_how_leaders_are_designated_is_told_to_the_cluster_and_to_the_next_command(

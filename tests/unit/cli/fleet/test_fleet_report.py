@@ -44,22 +44,6 @@ def test_what_makes_two_runs_hard_to_compare_is_said_first(rank: Path, page: Pat
     assert first.startswith("Careful: The two runs looked at different evidence of 1 cluster (prod)")
 
 
-def test_a_page_that_is_there_is_not_overwritten(rank: Path, page: Path) -> None:
-    page.write_text("of yesterday")
-
-    shown = report(page, rank)
-
-    assert (shown.exit_code, page.read_text()) == (2, "of yesterday")
-    assert "report.html: exists already and is not overwritten" in shown.stderr
-
-
-def test_two_runs_of_one_task_are_one_too_many(rank: Path, page: Path) -> None:
-    shown = report(page, rank, rank)
-
-    assert shown.exit_code == 2
-    assert "rank: is the second rank; a page shows one of each" in shown.stderr
-
-
 def test_a_run_that_was_killed_or_damaged_makes_no_page(rank: Path, page: Path) -> None:
     (rank / "counts" / "part-00000.parquet").write_bytes(b"")
     damaged = report(page, rank)

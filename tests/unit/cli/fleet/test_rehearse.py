@@ -186,13 +186,3 @@ def test_a_scenario_that_is_not_right(automatic: Path, scenario: Path, right: st
 
     assert refused.exit_code == 2
     assert said in refused.stderr
-
-
-def test_a_policy_that_is_not_right(tmp_path: Path) -> None:
-    path = tmp_path / "policy.yaml"
-    path.write_text("rules:\n- name: a\n  patiance: 1s\n")
-
-    refused = rehearse("--policy", path)
-
-    assert refused.exit_code == 2
-    assert f"{path}:3: rules[0].patiance: is an unknown field" in refused.stderr

@@ -206,13 +206,6 @@ def test_a_file_with_designated_leaders_belongs_to_another_tool(
     assert "designates leaders" in refused.stderr
 
 
-def test_nothing_offline_is_success(unclean: Run) -> None:
-    done = unclean(ALL, AUTOMATED)
-
-    assert done.exit_code == 0
-    assert done.stdout == "no partition is offline\n"
-
-
 def test_retries_of_elections_are_the_driver_s_attempts_less_one(cluster: SmallCluster, unclean: Run) -> None:
     unclean(ALL, "--show-replica-info", "--recovery-election-attempts", 5)
 

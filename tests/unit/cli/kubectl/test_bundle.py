@@ -127,12 +127,3 @@ def test_an_api_server_that_does_not_answer_makes_no_bundle(
 
     assert refused.exit_code == 3
     assert list(tmp_path.glob("*.gz")) == []
-
-
-def test_nothing_is_overwritten(plugin: Plugin, tmp_path: Path) -> None:
-    (tmp_path / "b.tar.gz").write_text("kept")
-
-    refused = plugin("support-bundle", "--out", tmp_path / "b.tar.gz")
-
-    assert refused.exit_code == 2
-    assert (tmp_path / "b.tar.gz").read_text() == "kept"

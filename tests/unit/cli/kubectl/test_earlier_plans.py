@@ -134,12 +134,6 @@ def test_of_an_operator_that_told_of_no_plans_what_was_begun_is_listed(incidents
     )
 
 
-def test_a_recovery_without_a_plan_has_none_to_list(incidents: Incidents, plugin: Plugin) -> None:
-    incidents.opened("prod-1")
-
-    assert plugin("plans", "prod-1").stdout == "prod-1 has no plan yet: New.\n"
-
-
 def test_who_approves_a_plan_that_was_replaced_is_shown_what_changed(
     two: tuple[Plan, Plan], plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:

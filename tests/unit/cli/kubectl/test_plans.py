@@ -16,7 +16,6 @@ from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
-from kafka_recovery.kube.resources.kinds import RECORDS
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes, row
 from unit.cli.small_cluster import SmallCluster
@@ -252,12 +251,6 @@ def test_a_recovery_without_a_plan_says_what_it_is_at(incidents: Incidents, plug
     assert refused.stderr == "Error: prod-1 has no plan yet: Planning: every replica is being asked\n"
 
 
-def test_a_recovery_that_nobody_looked_at(incidents: Incidents, plugin: Plugin) -> None:
-    incidents.opened("prod-1")
-
-    assert "no plan yet: New: the operator has not looked at it yet" in plugin("plan", "prod-1").stderr
-
-
 def test_a_plan_that_was_replaced_in_its_record_is_not_shown(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, cluster: SmallCluster
 ) -> None:
@@ -273,17 +266,6 @@ def test_a_plan_that_was_replaced_in_its_record_is_not_shown(
     assert refused.exit_code == 2
     assert f"it was replaced: it holds plan {other}" in refused.stderr
     assert refused.stdout == ""
-
-
-def test_a_plan_whose_record_is_gone(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
-    incidents.awaiting()
-    for path in [path for path in kubernetes.memory.objects if f"/{RECORDS.plural}/" in path]:
-        del kubernetes.memory.objects[path]
-
-    refused = plugin("plan", "prod-1")
-
-    assert refused.exit_code == 2
-    assert "was never recorded, or deleted" in refused.stderr
 
 
 @pytest.mark.parametrize("words", [["orders-17"], ["prod-1", "orders-17"]])

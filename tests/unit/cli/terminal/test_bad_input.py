@@ -92,15 +92,6 @@ def test_why_no_broker_answers_can_be_looked_into() -> None:
     assert "connecting" not in silent.stderr
 
 
-@pytest.mark.parametrize("address", ["kafka-1", "kafka-1:x", "kafka-1:0", "kafka-1:9092,", ""])
-def test_an_address_that_is_none_is_named_before_anything_is_sent(address: str) -> None:
-    refused = CliRunner().invoke(main.app, ["inspect", "--bootstrap-server", address])
-
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: --bootstrap-server: ")
-    assert "host:port" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -213,12 +204,6 @@ def test_another_file_where_a_plan_is_wanted_is_called_by_its_name(
     assert cluster.target is None
 
 
-def test_execute_says_which_files_it_takes() -> None:
-    shown = " ".join(CliRunner().invoke(main.app, ["execute", "--help"]).stdout.split())
-
-    assert "FILE <path> A plan, as plan --out writes it, or designated leaders in JSON" in shown
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -256,13 +241,6 @@ def test_a_plan_of_another_format_is_refused(cluster: SmallCluster, recovery: Ru
 
     assert refused.exit_code == 2
     assert "has formatVersion 2; this release reads 1: make a new plan" in refused.stderr
-
-
-@pytest.mark.parametrize("words", [PLAN, ["inspect"]])
-def test_a_document_says_which_format_it_has(cluster: SmallCluster, recovery: Run, words: list[str]) -> None:
-    cluster.offline("orders-17", {2: 27})
-
-    assert json.loads(recovery(*words, "--output", "json").stdout)["formatVersion"] == 1
 
 
 def test_a_plan_that_was_edited_is_refused(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:

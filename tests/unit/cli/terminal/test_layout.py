@@ -46,25 +46,6 @@ def test_inspect_breaks_no_value(recovery: Run, monkeypatch: pytest.MonkeyPatch,
     assert [row.split()[2] for row in shown.splitlines() if re.match(r"orders-17 +7 ", row)] == ["1", "2", "3"]
 
 
-def test_what_has_no_room_stands_below_its_row_by_name(recovery: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-    rows = recovery("inspect").stdout.splitlines()
-
-    place = next(number for number, row in enumerate(rows) if re.match(r"orders-17 +7 +2 ", row))
-    assert rows[place + 1] == "    Rack: eu-central-1a; State: up"
-    assert "State" not in rows[2]
-
-
-def test_a_wide_terminal_has_one_line_a_row(recovery: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    rows = recovery("inspect").stdout.splitlines()
-
-    assert rows[2].split("  ")[0] == "Partition"
-    assert re.fullmatch(r"orders-17  7      2       eu-central-1a  -     up              5 .* 27       -", rows[4])
-
-
 @pytest.mark.parametrize("width", [80, 200])
 def test_explain_keeps_rank_broker_and_log_in_one_line(
     recovery: Run, monkeypatch: pytest.MonkeyPatch, width: int

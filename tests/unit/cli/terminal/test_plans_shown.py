@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
 from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, at_hand, file_of, the_last_member_is_dead
@@ -18,9 +19,19 @@ FIRST_SCREEN = 24
 """Lines of a terminal that nobody made larger."""
 
 
+@cache
+def plan_of(incident: str) -> Plan:
+    return INCIDENTS[incident]()
+
+
+@cache
+def card_of(incident: str) -> str:
+    return as_shown(plan_of(incident))
+
+
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_each_incident_is_shown_as_it_was_read_and_found_good(incident: str) -> None:
-    assert as_shown(INCIDENTS[incident]()) == file_of(incident).read_text()
+    assert card_of(incident) == file_of(incident).read_text()
 
 
 def test_every_file_belongs_to_an_incident() -> None:
@@ -30,8 +41,8 @@ def test_every_file_belongs_to_an_incident() -> None:
 
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_first_screen(incident: str) -> None:
-    plan = INCIDENTS[incident]()
-    first = " ".join("\n".join(as_shown(plan).splitlines()[:FIRST_SCREEN]).split())
+    plan = plan_of(incident)
+    first = " ".join("\n".join(card_of(incident).splitlines()[:FIRST_SCREEN]).split())
     if not plan.elections:
         assert "This plan elects nobody" in first
         return
@@ -47,51 +58,16 @@ def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_firs
 def test_all_that_decides_stands_on_one_screen_down_to_the_command_or_where_there_is_none_to_the_last_answer(
     incident: str,
 ) -> None:
-    plan = INCIDENTS[incident]()
-    first = as_shown(plan).splitlines()[:FIRST_SCREEN]
+    plan = plan_of(incident)
+    first = card_of(incident).splitlines()[:FIRST_SCREEN]
     if plan.elections and not at_hand(plan).better:
         assert at_hand(plan).approve in "\n".join(first)
     else:
         last = max((n for n, line in enumerate(first) if line.startswith(("  No:", "  No, "))), default=0)
-        assert any(line == "" or line.startswith("AFTER THE ELECTION") for line in as_shown(plan).splitlines()[last:27])
+        assert any(
+            line == "" or line.startswith("AFTER THE ELECTION") for line in card_of(incident).splitlines()[last:27]
+        )
         assert last < FIRST_SCREEN
-
-
-@pytest.mark.parametrize(
-    "incident",
-    ["many_partitions", "several_brokers_are_dead", "the_only_copy_is_empty", "retention_emptied_the_only_copy"],
-)
-def test_that_several_brokers_are_silent_at_once_is_said_once_on_the_first_screen(incident: str) -> None:
-    first = as_shown(INCIDENTS[incident]()).splitlines()[:FIRST_SCREEN]
-    assert len([line for line in first if line.count("silent at once")]) == 1
-
-
-@pytest.mark.parametrize("incident", INCIDENTS)
-def test_one_thing_alone_is_called_the_first(incident: str) -> None:
-    """What is to be copied first of all: nothing else that is looked at or done is to be taken for that."""
-    shown = as_shown(INCIDENTS[incident]())
-    assert "look at that disk first" not in shown
-    assert "machine or pod first" not in shown
-
-
-def test_whoever_cannot_reconnect_an_old_leader_is_told_what_to_do_and_not_where_to_read_on() -> None:
-    shown = " ".join(as_shown(INCIDENTS["the_old_leader_still_leads"]()).split())
-    assert (
-        "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories of these "
-        "partitions, then read the plan that"
-    ) in shown
-    assert "stop it for good" not in shown, "that reads as if its volume were to go"
-    assert "KEEP its volume, copy its directory, and read the next plan" in shown
-    assert "see what the plan says of each partition" not in shown
-
-
-@pytest.mark.parametrize(
-    "incident", ["the_last_member_is_dead", "nothing_is_lost", "no_copy_lives", "the_old_leader_still_leads"]
-)
-def test_in_an_ordinary_case_all_that_decides_stands_on_one_screen(incident: str) -> None:
-    """Down to the last broker; what the ISR was, and each partition's line, come below."""
-    _, *shown = as_shown(INCIDENTS[incident]()).splitlines()
-    assert shown.index(next(line for line in shown if line.startswith("Partitions "))) - 1 <= FIRST_SCREEN
 
 
 @pytest.mark.parametrize(
@@ -103,44 +79,16 @@ def test_in_an_ordinary_case_all_that_decides_stands_on_one_screen(incident: str
     ],
 )
 def test_a_plan_beside_which_a_better_one_may_be_had_opens_with_that(incident: str, why: str) -> None:
-    _, first, *_ = as_shown(INCIDENTS[incident]()).splitlines()
+    _, first, *_ = card_of(incident).splitlines()
     assert first.startswith(f"DO NOT APPROVE. {why}")
 
-    over = as_shown(INCIDENTS[incident](), over=True)
+    over = as_shown(plan_of(incident), over=True)
     assert f"\n{why}" in over
     assert "DO NOT APPROVE" not in over
 
 
-def test_a_plan_beside_which_kafka_may_elect_a_broker_with_less_opens_with_stopping_it() -> None:
-    _, first, *_ = as_shown(INCIDENTS["a_member_is_back_with_less"]()).splitlines()
-    assert first.startswith(
-        "DANGER: STOP BROKER 1 NOW: first what would start it again, then the broker. A Pod that is only deleted comes"
-    )
-    shown = " ".join(as_shown(INCIDENTS["a_member_is_back_with_less"]()).split())
-    assert "IF NOBODY ACTS: Kafka can elect broker 1 at any moment; the others then delete what it lacks." in shown
-    assert "changes nothing" not in shown
-
-
-def test_a_plan_beside_which_a_member_runs_that_lacks_nothing_opens_with_that() -> None:
-    _, first, *_ = as_shown(INCIDENTS["a_member_answers_and_is_fenced"]()).splitlines()
-    assert first.startswith("DO NOT APPROVE YET. Broker 1 RUNS, and answers: Kafka can elect it by itself as soon as")
-    _, first, *_ = as_shown(INCIDENTS["the_old_leader_still_leads"]()).splitlines()
-    assert first.startswith("1 partition has no leader"), "nobody is asked to approve anything"
-
-
-def test_a_claim_as_young_as_the_incident_is_not_started_because_a_machine_stayed_up() -> None:
-    new = as_shown(INCIDENTS["the_claim_of_the_last_member_is_new"]())
-    assert (
-        "  Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc): start it, wait."
-        in new
-    )
-    assert "its machine did not crash" not in new
-    whole = "  Yes, its machine did not crash (a killed process is no crash): start it, wait."
-    assert whole in as_shown(the_last_member_is_dead())
-
-
 def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_keep_it_off() -> None:
-    shown = " ".join(as_shown(INCIDENTS["the_claim_of_the_last_member_is_new"]()).split())
+    shown = " ".join(card_of("the_claim_of_the_last_member_is_new").split())
     assert "a Pod that is Pending starts on it as soon as it can" in shown
     assert (
         "Keep it off NOW, while its partitions have no leader: first kubectl scale deployment strimzi-cluster-operator "
@@ -153,7 +101,7 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
 
 
 def test_an_empty_leader_about_whom_nobody_is_asked_is_to_be_stopped() -> None:
-    plan = INCIDENTS["the_only_copy_is_empty"]()
+    plan = plan_of("the_only_copy_is_empty")
     unasked = tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions)
     _, first, *_ = as_shown(replace(plan, decisions=unasked)).splitlines()
     assert first.startswith("STOP THIS PLAN. Broker 3 is EMPTY: it holds no record of orders-0, orders-1.")
@@ -161,29 +109,15 @@ def test_an_empty_leader_about_whom_nobody_is_asked_is_to_be_stopped() -> None:
 
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_what_must_never_be_done_stands_above_the_first_thing_to_start(incident: str) -> None:
-    shown = as_shown(INCIDENTS[incident]())
+    shown = card_of(incident)
     if "start it, wait" in shown:
         assert shown.index("NEVER start") < shown.index("start it, wait")
 
 
-def test_partitions_that_are_alike_are_told_once_with_their_isr_and_their_log_ends() -> None:
-    shown = as_shown(INCIDENTS["several_brokers_are_dead"]())
-    assert "orders-1, orders-2, orders-4  2     -    2            1: ?, 2: ?, 3: 40 (0)\n" in shown
-    assert "orders-3                      1, 2  -    ?            1: ?, 2: ?, 3: 40 (0)\n" in shown
-    assert ": 1000 to 1056 (0)" in as_shown(INCIDENTS["many_partitions"]())
-
-
-def test_where_an_empty_log_ends_is_not_taken_for_a_number_of_records() -> None:
-    assert "3: EMPTY\n" in as_shown(INCIDENTS["the_only_copy_is_empty"]())
-    shown = as_shown(INCIDENTS["retention_emptied_the_only_copy"]())
-    assert "3: EMPTY (next offset 500)\n" in shown
-    assert re.search(r"^orders-0 +Elect +3 +EMPTY \(next offset 500\) ", shown, re.MULTILINE)
-
-
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_above_each_column_stands_under_which_act_a_broker_deletes(incident: str) -> None:
-    plan = INCIDENTS[incident]()
-    (headings,) = [line for line in as_shown(plan).splitlines() if line.startswith("Broker  ")]
+    plan = plan_of(incident)
+    (headings,) = [line for line in card_of(incident).splitlines() if line.startswith("Broker  ")]
     if not plan.elections:
         assert "Deletes if broker 1 leads" in headings
         assert "approve" not in headings
@@ -194,15 +128,15 @@ def test_above_each_column_stands_under_which_act_a_broker_deletes(incident: str
 
 
 def test_several_that_kafka_can_elect_are_named_above_the_column_and_many_are_not() -> None:
-    assert "Deletes if broker 1 or 2 leads\n" in as_shown(INCIDENTS["several_brokers_are_dead"]())
-    plan = INCIDENTS["many_partitions"]()
+    assert "Deletes if broker 1 or 2 leads\n" in card_of("several_brokers_are_dead")
+    plan = plan_of("many_partitions")
     members = tuple(map(BrokerId, range(1, 5)))
     seen = tuple(replace(each, isr=members) for each in plan.evidence.partitions)
     assert "Deletes if Kafka elects\n" in as_shown(replace(plan, evidence=replace(plan.evidence, partitions=seen)))
 
 
 def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stops_it() -> None:
-    shown = " ".join(as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"]()).split())
+    shown = " ".join(card_of("nothing_is_lost_and_nobody_is_asked").split())
     assert (
         "12:00:00 UTC UNASKED: leaders of orders-0, orders-1 are elected WITHOUT anybody's yes, at once. Let it go on: "
         "no record acknowledged with acks=all is lost. To stop that: kubectl kafka-recovery suspend prod-1; to go "
@@ -212,11 +146,11 @@ def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stop
     assert "Unknown on payments-0: whether" in shown
     assert "BEFORE THIS PLAN ELECTS" not in shown, "that is over when it is read"
     assert "IF NOBODY APPROVES: 1 partition waits; what is UNASKED is elected all the same." in shown
-    assert "UNASKED" not in as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"](), over=True)
+    assert "UNASKED" not in as_shown(plan_of("nothing_is_lost_and_nobody_is_asked"), over=True)
 
 
 def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_card_says_so_and_why() -> None:
-    plan = INCIDENTS["the_only_copy_is_empty"]()
+    plan = plan_of("the_only_copy_is_empty")
     unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
     asks = replace(at_hand(unasked), asked="authority is Approve", begins="after that")
     lines = as_shown(unasked, asks).splitlines()
@@ -248,8 +182,8 @@ BETTERED = ("a_few_records_are_lost_at_most", "the_longest_log_is_not_the_proven
 
 @pytest.mark.parametrize("incident", [each for each in INCIDENTS if each not in BETTERED])
 def test_the_next_command_stands_on_the_card_in_one_piece_below_what_is_to_be_done_before(incident: str) -> None:
-    plan = INCIDENTS[incident]()
-    shown = as_shown(plan)
+    plan = plan_of(incident)
+    shown = card_of(incident)
     told = [line for line in shown.splitlines() if " kafka-recovery approve " in line]
     when = STOPPED.get(incident, "THEN, IF YOU APPROVE")
     assert told == [f"{when}: {at_hand(plan).approve}"] * bool(plan.elections)
@@ -259,8 +193,8 @@ def test_the_next_command_stands_on_the_card_in_one_piece_below_what_is_to_be_do
 
 @pytest.mark.parametrize("incident", BETTERED)
 def test_in_place_of_a_plan_beside_which_a_better_one_can_be_had_the_way_to_that_is_told(incident: str) -> None:
-    plan = INCIDENTS[incident]()
-    shown = as_shown(plan)
+    plan = plan_of(incident)
+    shown = card_of(incident)
     assert f"\nIN PLACE OF APPROVING: {at_hand(plan).better}\n" in shown
     assert "kafka-recovery approve" not in shown
     assert "BEFORE YOU APPROVE" not in shown
@@ -271,13 +205,13 @@ def test_columns_and_lines_that_say_the_same_of_each_partition_are_left_out() ->
     assert "\norders-0 to orders-2  Elect    2       27       Unknown  first of 2 by LeastLoss\n" in as_shown(
         the_last_member_is_dead()
     )
-    mixed = as_shown(INCIDENTS["nothing_is_lost_and_nobody_is_asked"]())
+    mixed = card_of("nothing_is_lost_and_nobody_is_asked")
     assert re.search(r"^Partition +Verdict +Leader +Log end +Loss +Approval +Why$", mixed, re.MULTILINE)
     assert re.search(r"^orders-0, orders-1 +Elect +2 +30 +Lossless +by policy +", mixed, re.MULTILINE)
 
 
 def test_a_shorter_log_is_said_to_be_the_newer_one() -> None:
-    shown = as_shown(INCIDENTS["the_longest_log_is_the_wrong_one"]())
+    shown = card_of("the_longest_log_is_the_wrong_one")
     assert (
         "\nThe log of broker 1 is longer than that of broker 3, but older: it ends in leader epoch 0, the other in 1.\n"
     ) in shown
@@ -285,19 +219,19 @@ def test_a_shorter_log_is_said_to_be_the_newer_one() -> None:
 
 
 def test_the_card_of_a_pod_that_crashes_again_and_again_has_the_commands_that_keep_it_off() -> None:
-    shown = " ".join(as_shown(INCIDENTS["the_pod_of_the_last_member_is_killed"]()).split())
+    shown = " ".join(card_of("the_pod_of_the_last_member_is_killed").split())
     assert "keep broker 1 off until another leads (silent is not off): first kubectl scale deployment" in shown
     assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in shown
 
 
 def test_whoever_reads_that_a_broker_is_just_back_is_told_to_do_nothing_yet() -> None:
-    shown = " ".join(as_shown(INCIDENTS["a_member_is_back_a_moment_ago"]()).split())
+    shown = " ".join(card_of("a_member_is_back_a_moment_ago").split())
     assert "Do nothing yet: broker 1 is back, answers, and lacks no record of orders-0, orders-1 that was read" in shown
     assert "CAN THE HEARTBEATS" not in shown
 
 
 def test_what_is_to_be_done_before_an_approval_names_the_copy_the_room_and_the_broker() -> None:
-    before = {incident: " ".join(as_shown(INCIDENTS[incident]()).split()) for incident in INCIDENTS}
+    before = {incident: " ".join(card_of(incident).split()) for incident in INCIDENTS}
     assert "BEFORE YOU APPROVE: copy as said above; keep broker 2 off" in before["the_longest_log_is_the_wrong_one"]
     full = before["the_volume_of_the_next_leader_is_almost_full"]
     assert "BEFORE YOU APPROVE: make room as said above; keep broker 1 off until another leads" in full

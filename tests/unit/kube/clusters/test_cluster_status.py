@@ -79,18 +79,6 @@ def test_ready_is_about_watching_and_view_trusted_about_ourselves(
     assert (said(found, "Ready"), said(found, "ViewTrusted")) == (ready, trusted)
 
 
-def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched() -> None:
-    twice = Reason("DuplicateCluster", "WatchedCluster kafka/copy has the same clusterId")
-
-    found = watched(SEEN, RULES, None, 0, 1, {}, NOON, twice)
-
-    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "ViewTrusted")] == [
-        ("False", "DuplicateCluster"),
-        ("True", "AsExpected"),
-        ("True", "AsExpected"),
-    ]
-
-
 def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
     """And what was known of it, with the time of that look."""
     found = unopened(Reason("InvalidReference", "Secret ca is not there"), 1, status(), LATER)
@@ -102,15 +90,6 @@ def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
         ("Unknown", "ViewUnavailable"),
         ("Unknown", "ViewUnavailable"),
     ]
-
-
-def test_what_cannot_be_opened_still_says_when_nobody_was_asked_last() -> None:
-    """Else a Secret that is gone for a moment would end `limits.coolDown`."""
-    last = status(last=LastAutomatic(NOON, "uid-1"))
-
-    found = unopened(Reason("InvalidReference", "Secret ca is not there"), 1, last, LATER)
-
-    assert found["lastAutomaticElection"] == last["lastAutomaticElection"]
 
 
 def test_a_process_that_has_seen_nothing_yet_tells_what_the_one_before_saw() -> None:
@@ -174,8 +153,3 @@ def test_the_last_automatic_election_is_told_so_that_the_next_process_knows_it()
     found = status(last=LastAutomatic(NOON, "uid-1"))
 
     assert found["lastAutomaticElection"] == {"at": "2026-11-21T12:00:00Z", "recoveryUid": "uid-1"}
-
-
-def test_when_it_was_looked_at_last_is_told() -> None:
-    assert status(replace(SEEN, pulsed_at=seconds(70)))["lastProbe"] == "2026-11-21T11:59:30Z"
-    assert "lastProbe" not in status(WatchView(seconds(1)))

@@ -7,7 +7,6 @@ import pytest
 from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.opening import why_not_open
 from kafka_recovery.kube.journal.facts import FACT_LABEL
@@ -15,7 +14,7 @@ from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
-from unit.kube.clusters.watched import Watched, loses_its_secret
+from unit.kube.clusters.watched import Watched
 from unit.kube.journal.journals import PLACE
 from unit.kube.our_objects import PROD
 from unit.recovery.brokers import CLUSTER
@@ -135,15 +134,3 @@ async def test_a_cluster_with_a_field_of_a_newer_release_is_watched_and_says_wha
     assert watched.ready(PROD, "UnknownFields")[1].endswith(
         "ignores what it does not know: spec.aNewField says nothing"
     )
-
-
-async def test_what_is_ignored_is_said_as_well_of_a_cluster_that_can_not_be_opened(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "way_in", loses_its_secret)
-    watched.api.change(CLUSTERS, "prod", aNewField=True)
-
-    await watched.all.reconcile(PROD)
-
-    assert watched.ready(PROD)[0] == "InvalidReference"
-    assert "spec.aNewField may forbid something" in watched.ready(PROD, "UnknownFields")[1]

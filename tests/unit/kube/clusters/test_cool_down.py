@@ -67,12 +67,6 @@ def test_it_is_known_after_a_restart_and_over_after_a_while() -> None:
     assert told(str(ago(hours=1))).why(LASTS, "second") is None
 
 
-def test_what_this_process_knows_is_newer_than_what_a_status_tells(hot: CoolDown) -> None:
-    hot.remember({"lastAutomaticElection": {"at": str(ago(hours=1)), "recoveryUid": "earlier"}})
-
-    assert hot.why(LASTS, "second") is not None
-
-
 def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot: CoolDown) -> None:
     before = hot.last
     hot.elected_earlier(ago(hours=1), "second")

@@ -194,13 +194,6 @@ async def test_brokers_are_reached_though_the_controllers_certificates_are_none(
     assert "aGlkZGVu" not in why.message
 
 
-async def test_a_password_at_the_controllers_that_changed_is_noticed(with_controllers: Secrets) -> None:
-    before = (await read(with_controllers, controllers=AT_CONTROLLERS)).fingerprint
-    with_controllers.keep("controllers-login", pw="a-new-one")
-
-    assert (await read(with_controllers, controllers=AT_CONTROLLERS)).fingerprint != before
-
-
 # Fingerprints
 
 

@@ -60,12 +60,6 @@ async def test_one_that_can_not_be_opened_is_told(watched: Watched, desk: Cluste
 # Which ones have room as the operator's own
 
 
-async def test_its_status_says_that_the_operator_opened_it(watched: Watched, desk: ClusterDesk) -> None:
-    await desk.open_incident(INCIDENT)
-
-    assert watched.api.recovery("an-incident")["status"][FROM_INCIDENT] is True
-
-
 async def test_one_that_was_opened_just_before_a_crash_is_known_again(watched: Watched, desk: ClusterDesk) -> None:
     await desk.open_incident(INCIDENT)
     watched.api.recovery("an-incident")["status"] = {"observedGeneration": 1}

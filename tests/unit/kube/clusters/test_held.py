@@ -119,15 +119,6 @@ async def test_a_deletion_waits_until_orders_are_restored_and_says_so(watched: W
     assert (PATH in watched.api.objects, watched.all.open()) == (False, ())
 
 
-async def test_a_deletion_with_nothing_begun_takes_effect_at_once(watched: Watched) -> None:
-    await watched.settle(PROD)
-    await watched.api.delete(PATH)
-
-    await watched.settle(PROD)
-
-    assert watched.all.open() == ()
-
-
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_with_its_secret_gone_it_goes_on_saying_whose_orders_are_altered(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, deleted: bool

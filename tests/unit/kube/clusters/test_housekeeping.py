@@ -71,12 +71,6 @@ def test_which_recoveries_go(finished: list[Object], pruned: list[str]) -> None:
     assert [each["metadata"]["name"] for each in to_prune(finished, HISTORY, NOON)] == pruned
 
 
-def test_without_a_history_everything_that_ended_goes() -> None:
-    now = NOON + timedelta(seconds=1)
-
-    assert to_prune([ended("a", timedelta(0))], History(timedelta(0), timedelta(0), 0), now)
-
-
 # The rounds
 
 

@@ -70,16 +70,6 @@ def house() -> House:
     return House()
 
 
-async def test_another_process_reads_what_was_kept_last(house: House) -> None:
-    assert await house.store().load() is None
-
-    await house.store().save(kept(5000))
-    await house.store().save(kept(6000))
-
-    assert await house.store().load() == kept(6000)
-    assert [each["spec"]["offset"] for each in house.objects.values()] == [6000]
-
-
 async def test_one_that_takes_several_objects_is_whole_or_not_there(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,12 +100,6 @@ async def test_who_dies_while_writing_leaves_one_that_is_whole(
     assert left == kept(5000) or (at == 5 and left == kept(6000, partitions=120)), "at 5 only the old one is left"
     await house.store().save(kept(6000, partitions=120))
     assert await house.store().load() == kept(6000, partitions=120)
-
-
-async def test_when_all_is_in_sync_nothing_is_kept_any_more(house: House) -> None:
-    await house.store().save(kept(5000))
-    await house.store().save(replace(kept(6000), partitions=()))
-    assert house.objects == {}
 
 
 async def test_it_goes_with_its_watched_cluster_and_another_of_that_name_inherits_nothing(house: House) -> None:

@@ -100,16 +100,6 @@ async def test_one_look_for_orphans_serves_all_who_asked_before_it_began(
     await first
 
 
-async def test_a_recovery_that_is_there_leaves_no_orphans(
-    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
-) -> None:
-    await begin(journal_of(api), plan)
-
-    await cluster.look_for_orphans(cast(Api, api))
-
-    assert cluster.orphans == {}
-
-
 async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_elected(
     cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
 ) -> None:

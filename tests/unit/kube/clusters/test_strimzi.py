@@ -66,11 +66,6 @@ class TestTheWayIn:
         assert found.bootstrap_servers == (Address("prod-kafka-bootstrap.kafka.svc", 9094),)
         assert found.tls == TlsSpec(Certificates(CA, "status of Kafka prod, listener scram"))
 
-    def test_all_addresses_of_a_listener_are_used(self) -> None:
-        found = led_in(kafka(OUTSIDE), listener="external")
-
-        assert found.bootstrap_servers == (Address("a.example", 9095), Address("b.example", 9095))
-
     def test_a_listener_for_scram_takes_the_password_of_the_user(self) -> None:
         found = led_in(kafka(SCRAM), user=USER)
 
@@ -85,11 +80,6 @@ class TestTheWayIn:
         assert found.tls.certificate == CertificateSecret(USER, "user.crt", "user.key")
         assert found.sasl is None
 
-    def test_a_listener_without_tls_is_spoken_to_in_plain_text(self) -> None:
-        found = led_in(kafka(PLAIN))
-
-        assert (found.tls, found.sasl) == (None, None)
-
     def test_a_listener_with_a_certificate_of_a_public_authority_is_not_spoken_to_in_plain_text(self) -> None:
         obj = kafka(OUTSIDE)
         del obj["status"]["listeners"][0]["certificates"]
@@ -100,11 +90,6 @@ class TestTheWayIn:
         (address,) = led_in(kafka(OUTSIDE, PLAIN, TLS), user=USER).bootstrap_servers
 
         assert address.port == 9093
-
-    def test_or_else_the_first_internal_one(self) -> None:
-        (address,) = led_in(kafka(OUTSIDE | {"name": "tls"}, PLAIN)).bootstrap_servers
-
-        assert address.port == 9092
 
     def test_with_none_inside_a_person_has_to_choose(self) -> None:
         code, message = refused(kafka(OUTSIDE))
@@ -151,9 +136,6 @@ class TestTheWayIn:
 class TestWhoseUser:
     REF = StrimziRef("prod", None, USER)
 
-    def test_the_secret_of_a_kafka_user_of_this_kafka_is_used(self) -> None:
-        check_owner(user_secret(password="p"), self.REF)
-
     @pytest.mark.parametrize(
         "secret",
         [
@@ -179,9 +161,6 @@ def rolling(*pods: Object, pools: tuple[Object, ...] = (), now: datetime = NOW) 
 
 
 class TestRolls:
-    def test_brokers_that_are_well_are_not_waited_for(self) -> None:
-        assert rolling(pod(0), pod(1), pools=(pool(0, 1),)) == {}
-
     def test_a_pod_that_is_deleted_is_a_roll(self) -> None:
         assert rolling(pod(0), pod(1, deleted="2026-11-21T12:00:20Z")) == {
             1: "Pod prod-brokers-1 of broker 1 is being stopped"

@@ -74,13 +74,6 @@ def test_addresses_are_those_of_the_nodes_that_are_controllers() -> None:
     ]
 
 
-def test_a_node_that_is_both_is_a_controller_as_well_as_a_broker() -> None:
-    both = Served(kafka(PLAIN), pool(0, name="dual", roles=["controller", "broker"]), secret("own", **OWN))
-    both.objects |= strimzi().objects
-
-    assert "prod-dual-0.prod-kafka-brokers.kafka.svc:9090" in map(str, found(both).addresses)
-
-
 def test_pools_of_another_kafka_are_passed_over() -> None:
     others = pool(9, cluster="other", name="others", roles=["controller"])
 

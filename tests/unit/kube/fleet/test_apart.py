@@ -45,28 +45,12 @@ async def hang(apart: Apart, url: str, hanging: Hanging, times: int = THREADS) -
     await asyncio.gather(*(once() for _ in range(times)))
 
 
-async def test_what_is_found_and_what_is_raised_comes_back() -> None:
-    apart = Apart()
-
-    assert await apart.call("s3://b", lambda: 7, LATER) == 7
-    with pytest.raises(ZeroDivisionError):
-        await apart.call("s3://b", lambda: 1 // 0, LATER)
-
-
 async def test_a_storage_that_hangs_gets_no_more_threads_however_often_it_is_asked(hanging: Hanging) -> None:
     apart = Apart()
     await hang(apart, "s3://dead", hanging, times=20)
     await hang(apart, "s3://dead", hanging, times=20)
 
     assert hanging.calls == THREADS
-
-
-async def test_a_storage_that_answers_again_is_asked_again(hanging: Hanging) -> None:
-    apart = Apart()
-    await hang(apart, "s3://b", hanging)
-    hanging.over.set()
-
-    assert await apart.call("s3://b", lambda: 7, LATER) == 7
 
 
 async def test_many_storages_that_hang_get_no_more_threads_than_there_are(

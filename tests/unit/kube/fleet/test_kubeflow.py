@@ -11,7 +11,7 @@ from kafka_recovery.kube.fleet.kubeflow import Kubeflow, excerpt
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import Share, Volume
 from kafka_recovery.kube.machinery.api import Object
-from unit.kube.fleet.asked import after, ended, job, pod, unschedulable, waiting
+from unit.kube.fleet.asked import ended, job, pod, unschedulable, waiting
 
 REFUSED = """failed to submit spark application: failed to run spark-submit: WARNING: Using incubator modules
 26/11/21 14:26:29 WARN NativeCodeLoader: Unable to load native-hadoop library for your platform...
@@ -89,10 +89,6 @@ def test_each_state_has_a_phase(state: str, phase: Phase) -> None:
     assert seen(state).phase is phase
 
 
-def test_an_object_that_its_controller_has_not_looked_at_waits() -> None:
-    assert Kubeflow().seen({"metadata": {}}, (), ()) == Seen(Phase.WAITING)
-
-
 def test_a_state_of_another_release_is_told_and_ends_nothing() -> None:
     assert seen("PAUSED").phase is Phase.RUNNING
     assert seen("PAUSED").reason == Reason("UnknownState", "Kubeflow's Spark operator calls its state PAUSED")
@@ -128,18 +124,6 @@ def test_a_job_without_executors_says_why() -> None:
 
     assert seen("RUNNING", driver, stuck).reason == Reason("Unschedulable", "insufficient memory")
     assert seen("RUNNING", driver, stuck, pod("executor", "Running")).reason is None
-
-
-def test_a_driver_that_failed_is_quoted() -> None:
-    failed = seen("FAILED", pod(phase="Failed", **ended(1, "no evidence of cluster one\n")), error="ExitCode: 1")
-
-    assert failed == Seen(
-        Phase.FAILED,
-        Reason("ApplicationFailed", "no evidence of cluster one (Error, exit code 1)"),
-        driver="prod-driver",
-        started=after(minutes=0),
-        ended=after(minutes=1),
-    )
 
 
 def test_without_its_pod_the_application_s_own_word_must_do() -> None:

@@ -12,15 +12,8 @@ from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.resources.kinds import RANKINGS
 from kafka_recovery_spark.__main__ import BAD_INPUT, main
 from kafka_recovery_spark.session import JAVA_OPTIONS
-from unit.kube.fleet.asked import NOON, active, after, ranking
+from unit.kube.fleet.asked import active, after, ranking
 from unit.kube.specs import RANKING, stored
-
-
-def test_a_run_is_named_by_the_minute_it_is_due() -> None:
-    meta = ranking().meta
-
-    assert naming.run_name(meta, NOON) == naming.run_name(meta, after(seconds=59)) == "prod-29921040"
-    assert naming.run_name(meta, after(minutes=1)) == "prod-29921041"
 
 
 def test_the_longest_name_leaves_room_for_what_spark_adds() -> None:

@@ -16,7 +16,7 @@ from unit.kube.fleet.asked import ended, waiting
 from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld
 from unit.kube.specs import POLICY
 
-SEEDS = range(60)
+SEEDS = range(30)
 SILENCE = Reason("StorageUnavailable", "s3://fleet/results: can't be read")
 
 

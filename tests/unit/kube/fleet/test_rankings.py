@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -138,22 +137,6 @@ async def test_a_crash_at_any_write_makes_no_second_application(write: int, done
 # Schedules
 
 
-async def test_every_night_is_a_run_of_its_own() -> None:
-    world = SparkWorld(schedule=NIGHTLY)
-    assert await world.look() == timedelta(hours=1)
-    assert (*world.ready, world.message) == ("True", "AsExpected", "the first run is due at 2026-11-22T02:00:00Z")
-    assert world.raw["status"]["nextRunAt"] == "2026-11-22T02:00:00Z"
-
-    for night in range(3):
-        await world.look(2, hours=14 if night == 0 else 24)
-        assert world.ready[0] == "True"
-        world.succeed()
-        await world.look()
-
-    assert [run["name"] for run in world.raw["status"]["runs"]] == ["prod-29924760", "prod-29923320", "prod-29921880"]
-    assert world.ready == ("True", "Succeeded")
-
-
 async def test_only_the_last_runs_are_kept() -> None:
     world = SparkWorld(schedule=NIGHTLY, history={"limit": 1})
     for _ in range(2):
@@ -194,16 +177,6 @@ async def test_after_a_bad_night_it_is_stalled_until_a_good_one_and_the_last_num
     world.succeed()
     await world.look()
     assert world.ready == ("True", "Succeeded")
-
-
-async def test_a_suspended_ranking_begins_no_run_and_makes_up_for_the_last_one_afterwards() -> None:
-    world = SparkWorld(schedule=NIGHTLY, suspend=True)
-    assert await world.look(days=3) is None
-    assert world.ready == ("True", "Suspended")
-
-    world.ask(suspend=False)
-    await world.look(2)
-    assert world.applications() == ["prod-29924760-1"]
 
 
 async def test_a_ranking_that_is_gone_is_nothing_to_look_at() -> None:

@@ -35,16 +35,6 @@ async def test_a_run_that_succeeds_is_counted_once_and_shown_by_the_next_process
     assert shown(world, "result_due_timestamp_seconds") is None, "without a schedule nothing is due"
 
 
-async def test_a_run_that_fails_is_shown_as_well() -> None:
-    world = await submitted(retries=0)
-    world.state("FAILED")
-    await world.look(2)
-
-    assert shown(world, "runs_total", outcome="Failed") == 1
-    assert shown(world, "last_run_succeeded") == 0
-    assert shown(world, "last_success_timestamp_seconds") is None
-
-
 async def test_a_result_is_due_from_the_first_run_on_and_stays_so_until_there_is_one() -> None:
     world = SparkWorld(schedule=NIGHTLY)
     await world.look()

@@ -11,8 +11,8 @@ from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.steps import GRACE
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import POLICIES
-from unit.kube.fleet.asked import NIGHTLY, ended, snapshot, waiting
-from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld, submitted
+from unit.kube.fleet.asked import NIGHTLY, snapshot
+from unit.kube.fleet.spark_world import SparkWorld, submitted
 from unit.kube.journal.journals import NAMESPACE
 from unit.kube.specs import POLICY
 
@@ -37,15 +37,6 @@ async def test_of_two_spark_operators_the_wanted_one_is_asked() -> None:
     await world.look()
 
     assert world.active.adapter is Adapter.KUBEFLOW
-
-
-async def test_an_api_without_applications_is_no_spark_operator() -> None:
-    """Apache's operator serves SparkClusters in the same group."""
-    world = SparkWorld()
-    world.api.kinds = ["sparkclusters", "sparkclusters/status"]
-    await world.look()
-
-    assert world.ready == ("False", "ApiMissing")
 
 
 async def test_the_wanted_spark_operator_must_be_there() -> None:
@@ -139,20 +130,6 @@ async def test_an_answer_to_what_was_asked_before_an_edit_is_not_used() -> None:
     assert world.ready == ("True", "Succeeded")
 
 
-async def test_a_question_that_is_mended_in_the_pause_is_the_one_that_is_answered() -> None:
-    world = await submitted(retries=1)
-    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
-    await world.look(seconds=5)
-    world.ask(storage={"evidence": "s3://fleet/mended", "results": "s3://fleet/elsewhere"})
-    await world.look(2, seconds=30)
-    assert world.application()["spec"]["arguments"][2] == "s3://fleet/mended"
-    assert world.active.result == "s3://fleet/elsewhere/prod-29921040-2-0f4f8e2c"
-    world.succeed()
-    await world.look(seconds=5)
-
-    assert world.ready == ("True", "Succeeded")
-
-
 async def test_a_question_that_is_mended_while_nothing_can_be_submitted_is_the_one_that_is_answered() -> None:
     world = SparkWorld(retries=0)
     await world.look()
@@ -190,23 +167,6 @@ async def test_a_status_that_somebody_wrote_is_not_guessed_at() -> None:
 # Failure
 
 
-async def test_a_failed_driver_is_quoted_and_tried_again() -> None:
-    world = await submitted(retries=1)
-    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
-    await world.look(seconds=5)
-    assert (world.ready, world.active.attempt) == (("False", "BackingOff"), 2)
-    assert "no evidence of cluster one" in world.message
-
-    await world.look(2, seconds=30)
-    assert world.applications() == ["prod-29921040-1", "prod-29921040-2"]
-    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
-    await world.look(2, seconds=5)
-
-    assert world.ready == ("False", "ApplicationFailed")
-    assert (world.last["outcome"], world.last["attempts"]) == ("Failed", 2)
-    assert ("Warning", "ApplicationFailed") in world.events.said
-
-
 async def test_a_deleted_application_is_made_again_under_another_name() -> None:
     world = await submitted()
     world.delete_application()
@@ -214,39 +174,6 @@ async def test_a_deleted_application_is_made_again_under_another_name() -> None:
     await world.look(2, seconds=30)
 
     assert world.applications() == ["prod-29921040-2"]
-
-
-async def test_a_changed_application_is_cancelled_and_its_result_is_not_used() -> None:
-    world = await submitted()
-    world.state("RUNNING", **RUNNING_POD)
-    world.edit_application()
-    await world.look()
-    assert world.application()["spec"]["suspend"]
-    assert world.ready == ("False", "Cancelling")
-    world.succeed()
-
-    await world.look(2, seconds=5)
-
-    assert world.ready == ("False", "ApplicationNotOurs")
-    assert "changed by kubectl-edit" in world.message
-    assert "summary" not in world.raw["status"]
-
-
-async def test_what_is_stuck_is_cancelled_and_then_removed() -> None:
-    """Its Spark operator may be what does not work."""
-    world = await submitted(timeout="10m")
-    world.state("SUBMITTED", phase="Pending", **waiting("ErrImagePull", "no such image"))
-    await world.look(minutes=9)
-    assert "ErrImagePull: no such image" in world.message
-    await world.look(minutes=1)
-    assert world.application()["spec"]["suspend"]
-
-    await world.look(seconds=GRACE.total_seconds())
-    assert world.applications() == []
-    await world.look(seconds=5)
-
-    assert world.ready == ("False", "DeadlineExceeded")
-    assert "not done within 10m; it was waiting: ErrImagePull: no such image" in world.message
 
 
 async def test_apache_s_jobs_are_cancelled_by_deletion() -> None:
@@ -337,14 +264,6 @@ async def test_a_refused_application_is_a_failed_attempt() -> None:
 # Results that are none
 
 
-async def test_a_driver_that_ended_well_without_a_manifest_has_failed() -> None:
-    world = await submitted(retries=0)
-    world.state("COMPLETED")
-    await world.look()
-
-    assert world.ready == ("False", "ResultMissing")
-
-
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
@@ -363,25 +282,3 @@ async def test_an_answer_to_another_question_is_not_used(field: str, value: obje
     assert world.ready == ("False", "ResultInvalid")
     assert says in world.message
     assert "summary" not in world.raw["status"]
-
-
-async def test_a_damaged_manifest_is_not_used() -> None:
-    world = await submitted()
-    world.succeed()
-    url = world.active.result
-    world.results.manifests[url] = world.results.manifests[url].replace(b'"lossless":4', b'"lossless":9')
-    await world.look()
-
-    assert world.ready == ("False", "ResultInvalid")
-
-
-async def test_a_storage_that_falls_silent_is_waited_for() -> None:
-    world = await submitted()
-    world.succeed()
-    world.results.silent = Reason("StorageUnavailable", "s3://fleet/results: can't be read")
-    assert await world.look() == timedelta(seconds=30)
-    assert "can't be read" in world.message
-
-    world.results.silent = None
-    await world.look(seconds=30)
-    assert world.ready == ("True", "Succeeded")

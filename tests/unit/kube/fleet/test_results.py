@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,11 +11,11 @@ import pytest
 
 from kafka_recovery.domain.election import Ranked as Chosen
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from kafka_recovery.fleet.manifest import LARGEST, Expected, Summary, checksum, written
+from kafka_recovery.fleet.manifest import LARGEST, Expected, Summary, written
 from kafka_recovery.fleet.storage import Storage
 from kafka_recovery.kube.fleet import leaders as leaders_module
 from kafka_recovery.kube.fleet import results as results_module
-from kafka_recovery.kube.fleet.leaders import packed, unpacked
+from kafka_recovery.kube.fleet.leaders import unpacked
 from kafka_recovery.kube.fleet.naming import below
 from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
@@ -41,14 +39,6 @@ def url(tmp_path: Path) -> str:
 def reading(*folders: str) -> StoredResults:
     """By an operator whose options name these folders."""
     return StoredResults(Prefixes.of(folders))
-
-
-async def test_a_whole_manifest_is_found(tmp_path: Path, url: str) -> None:
-    raw = written(ANSWER)
-    (tmp_path / "manifest.json").write_bytes(raw)
-
-    nobody = packed({"one": {}, "two": {}})
-    assert await reading(url).read(url, EXPECTED) == Found(ANSWER, checksum(raw), leaders=nobody)
 
 
 async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) -> None:
@@ -160,17 +150,6 @@ async def test_the_leaders_that_a_ranking_chose_are_read_with_it(tmp_path: Path)
     assert unpacked(found.leaders or "", "run") == {"one": leaders}
 
 
-async def test_where_everything_had_a_leader_no_file_is_read(tmp_path: Path) -> None:
-    """A nightly ranking of a fleet that is well costs no more than its manifest."""
-    well = Summary(clusters=1, partitions=10, lossless=0, bounded=0, unknown=0, none=0)
-    place, _ = run_in(tmp_path, [Ranked("orders", 0, [3])], summary=well)
-    shutil.rmtree(place / "ranking")
-    found = await reading(tmp_path.as_uri()).read(place.as_uri(), RANKED)
-
-    assert isinstance(found, Found)
-    assert unpacked(found.leaders or "", "run") == {"one": {}}
-
-
 async def test_a_file_that_is_not_the_manifest_s_makes_the_result_invalid(tmp_path: Path) -> None:
     place, _ = run_in(tmp_path, [Ranked("orders", 0, [3])])
     (place / "ranking" / "part-0.parquet").write_bytes(parquet([Ranked("orders", 0, [2])]))
@@ -192,11 +171,3 @@ async def test_more_leaders_than_a_status_holds_make_no_worse_result(
     assert isinstance(found, Found)
     assert found.leaders is None
     assert found.no_leaders.startswith("no recovery can name it: it chose 1 leaders, more than")
-
-
-async def test_a_readiness_names_no_leaders(tmp_path: Path, url: str) -> None:
-    (tmp_path / "manifest.json").write_bytes(written(replace(ANSWER, task="readiness")))
-    found = await reading(url).read(url, replace(EXPECTED, task="readiness"))
-
-    assert isinstance(found, Found)
-    assert (found.leaders, found.no_leaders) == (None, "")

@@ -86,18 +86,6 @@ def test_it_stands_as_its_last_run_ended(
     assert not list(refusals(status, status_schema()))
 
 
-def test_what_it_is_being_ended_for_is_told() -> None:
-    ending = replace(WORKING, state=State.CANCELLING, ending=Reason("DeadlineExceeded", "late"), ending_at=NOON)
-
-    assert ready(told(Memory(ending), **ONCE)) == ("Cancelling", "prod-29921040-1: cancelling: late")
-
-
-def test_nothing_new_is_nothing_to_write() -> None:
-    status = told(Memory(runs=(GOOD,)), **ONCE)
-
-    assert told(Memory(runs=(GOOD,)), status, **ONCE) == status
-
-
 def test_the_numbers_are_those_of_the_manifest_and_names_are_made_to_fit() -> None:
     strange = replace(WORST, cluster_id="c" * 99, failing="rack \x1b[31m" + "r" * 999)
     summary = summary_of(GOOD, replace(SUMMARY, worst=(strange,)))

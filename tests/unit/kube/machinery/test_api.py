@@ -66,13 +66,6 @@ class TestOlderDefinitions:
         ]
         assert caplog.text.count(".status.watchedBy: field not declared in schema") == 1, "once, however often"
 
-    async def test_what_is_left_may_have_been_said_already(self) -> None:
-        seen = status_of("orders-1", finished=True)
-        async with staged(refusal(500, "InternalError", OLDER.format("watchedBy"))) as (api, server):
-            assert await api.apply_status(PATH, seen, {"finished": True, "watchedBy": {}}) is seen
-
-        assert len(server.asked) == 1
-
     async def test_nothing_is_written_without_what_lies_deeper(self) -> None:
         async with staged(refusal(500, "InternalError", OLDER.format("plan.waiting"))) as (api, server):
             with pytest.raises(ApiError, match="field not declared"):
@@ -99,12 +92,6 @@ class TestOlderDefinitions:
 
 
 class TestAnswers:
-    async def test_an_object_is_returned_as_it_is(self) -> None:
-        async with staged(object_({"kind": "ConfigMap"})) as (api, server):
-            assert await api.get(PATH) == {"kind": "ConfigMap"}
-
-        assert (server.asked[0].method, server.asked[0].path) == ("GET", PATH)
-
     @pytest.mark.parametrize(
         ("status", "reason", "kind"),
         [
@@ -292,13 +279,6 @@ class TestWriting:
             "status": {"finished": True},
         }
 
-    async def test_a_status_that_says_so_already_costs_nothing(self) -> None:
-        seen = status_of("orders-1", finished=True)
-        async with staged(refusal(500)) as (api, server):
-            assert await api.apply_status(PATH, seen, {"finished": True}) is seen
-
-        assert server.asked == []
-
     async def test_what_a_backup_brought_back_and_is_not_said_any_more_is_taken_out_of_a_status(self) -> None:
         """Server-side apply leaves what another manager wrote too, and hands the rest back in pieces."""
         seen = status_of("orders-1", active={"name": "a"}, plan={"digest": "d", "waiting": "w"}, runs=["old"])
@@ -477,6 +457,3 @@ class TestSayingNothingNew:
 
         assert says(self.seen(**ours | filled), ours)
         assert not says(self.seen(**ours | {"runs": [{"name": "a", "kept": True}]}), ours)
-
-    def test_an_object_without_a_status_says_nothing(self) -> None:
-        assert not says({"metadata": {}}, {"finished": False})

@@ -103,15 +103,6 @@ async def test_what_is_said_again_before_it_is_sent_is_sent_once() -> None:
     assert server.asked[0].body["series"]["count"] == 50
 
 
-async def test_another_note_is_another_event() -> None:
-    async with telling(TAKEN) as (events, server):
-        await planned(events, "plan 1")
-        await planned(events, "plan 2")
-        await events.flush(LONG)
-
-    assert calls(server) == ["POST", "POST"]
-
-
 async def test_a_series_that_the_server_has_forgotten_begins_anew() -> None:
     async with telling(TAKEN, refusal(404, "NotFound"), TAKEN) as (events, server):
         await planned(events)
@@ -207,11 +198,3 @@ async def test_a_lost_answer_does_not_make_two_events() -> None:
 
     assert len(names) == 2
     assert len(set(names)) == 1
-
-
-async def test_an_object_without_a_place_does_no_harm() -> None:
-    async with telling(TAKEN) as (events, server):
-        await events.say({}, "Normal", "Planned", "Recover", "about nothing")
-        await events.flush(LONG)
-
-    assert server.asked[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -91,13 +91,6 @@ class TestJson:
         assert stream.getvalue().strip().isprintable()
         assert lines(stream)[0]["message"] == f"refused: {OBEYED}"
 
-    def test_a_single_line_may_name_its_partition(self, stream: io.StringIO) -> None:
-        set_up(LogFormat.JSON, stream=stream)
-        with about(partition="a-0"):
-            LOG.info("refused", extra={"partition": "b-1"})
-
-        assert lines(stream)[0]["partition"] == "b-1"
-
 
 class TestPlain:
     def test_a_line_reads_from_left_to_right(self, stream: io.StringIO) -> None:
@@ -117,17 +110,6 @@ class TestPlain:
             LOG.info("approved by %s", "ann\r\n2026-11-21T12:00:00Z CRITICAL everything is lost")
 
         assert len(stream.getvalue().splitlines()) == 1
-
-    def test_a_traceback_follows(self, stream: io.StringIO) -> None:
-        set_up(LogFormat.PLAIN, stream=stream)
-        try:
-            raise ConnectionError("no way")
-        except ConnectionError:
-            LOG.exception("it failed")
-
-        first, second, *_ = stream.getvalue().splitlines()
-        assert first.endswith("it failed")
-        assert second.startswith("Traceback")
 
     def test_no_terminal_obeys_what_somebody_wrote(self, stream: io.StringIO) -> None:
         set_up(LogFormat.PLAIN, stream=stream)

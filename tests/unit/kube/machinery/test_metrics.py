@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-import urllib.request
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -61,19 +59,6 @@ def test_the_first_recovery_of_its_kind_is_an_increase(metrics: Metrics) -> None
 
     metrics.recovery_ended("kafka/prod", "Failed", "Unknown", MINUTE)
     assert shown(metrics, "recoveries_total", **labels) == 1
-
-
-def test_a_recovery_that_ended_without_a_plan_has_no_loss_class(metrics: Metrics) -> None:
-    metrics.recovery_ended("kafka/prod", "Aborted", None, MINUTE)
-
-    assert shown(metrics, "recoveries_total", namespace="kafka", name="prod", outcome="Aborted", loss_class="None") == 1
-
-
-def test_rejected_candidates_are_counted_by_guard(metrics: Metrics) -> None:
-    metrics.rejected("kafka/prod", "Fenced", 2)
-    metrics.rejected("kafka/prod", "Fenced")
-
-    assert shown(metrics, "candidates_rejected_total", namespace="kafka", name="prod", guard="Fenced") == 3
 
 
 def test_the_age_of_the_oldest_waiting_plan_grows_by_itself(metrics: Metrics, clock: Clock) -> None:
@@ -223,13 +208,6 @@ def test_names_follow_prometheus_conventions(metrics: Metrics) -> None:
     assert not [family.name for family in families if family.name.endswith("_created")]
 
 
-def test_two_in_one_process_do_not_mix() -> None:
-    one, other = Metrics(), Metrics()
-    one.leading(True)
-
-    assert shown(other, "lease_held", program="operator") == 0
-
-
 def test_the_operator_s_own_work_is_told(metrics: Metrics) -> None:
     metrics.queued("clusters", Depth(later=3, due=2, running=1, failing=4), timedelta(minutes=6))
     metrics.asked("PATCH", 403)
@@ -248,13 +226,3 @@ def test_no_metric_has_the_label_that_others_give_to_a_whole_kubernetes_cluster(
 
     assert {"namespace", "name"} <= labels
     assert not labels & {"cluster", "ranking", "job", "instance"}
-
-
-def test_they_are_served(metrics: Metrics) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    metrics.serve(port)
-
-    for host in ("127.0.0.1", "[::1]"):
-        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=5) as answer:
-            assert b'kafka_recovery_lease_held{program="operator"} 0.0' in answer.read()

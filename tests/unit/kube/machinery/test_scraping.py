@@ -145,13 +145,6 @@ def test_with_a_token_only_who_has_it_reads_also_while_it_is_replaced(serve: Ser
     assert [read(port, token=each)[0] for each in (TOKEN, OTHER)] == [401, 200]
 
 
-def test_who_shakes_no_hands_keeps_nobody_out(serve: Serve, place: Place) -> None:
-    port = serve(Callers(tls=place.files()))
-
-    with socket.create_connection((HOST, port)):
-        assert read(port, place.trusting())[0] == 200
-
-
 def test_of_too_many_silent_clients_the_latest_are_closed_and_in_time_all(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from kafka_recovery.kube.machinery.shared import SharedReads
 from unit.virtual import taking_no_time
 
@@ -33,13 +31,6 @@ class Shelf:
 
 
 @taking_no_time
-async def test_all_who_ask_together_are_served_by_one_read() -> None:
-    shelf = Shelf()
-
-    assert (await asyncio.gather(*(shelf.ask() for _ in range(100))), shelf.reads) == ([0] * 100, 1)
-
-
-@taking_no_time
 async def test_who_asks_while_it_is_read_gets_what_is_there_after_the_question() -> None:
     shelf = Shelf()
     first = shelf.ask()
@@ -61,16 +52,6 @@ async def test_nobody_waits_for_more_than_two_reads() -> None:
     await asyncio.gather(*asked)
 
     assert asyncio.get_running_loop().time() - began <= 2.1
-
-
-@taking_no_time
-async def test_different_things_do_not_wait_for_each_other() -> None:
-    shelf = Shelf()
-    began = asyncio.get_running_loop().time()
-    await asyncio.gather(shelf.ask("a"), shelf.ask("b"))
-
-    assert shelf.reads == 2
-    assert asyncio.get_running_loop().time() - began == pytest.approx(1)
 
 
 @taking_no_time

@@ -73,19 +73,6 @@ async def badly(key: str) -> None:
 
 class TestInLine:
     @taking_no_time
-    async def test_a_key_is_looked_at_once_however_often_it_was_added(self) -> None:
-        looks = Looks()
-        queue = WorkQueue(looks)
-        for _ in range(100):
-            queue.add("a")
-        task = asyncio.create_task(queue.run())
-        await asyncio.sleep(60)
-        await queue.stop(AT_ONCE)
-        await task
-
-        assert looks.began == [("a", 0.0)]
-
-    @taking_no_time
     async def test_what_is_added_while_it_runs_is_looked_at_once_more_afterwards(self) -> None:
         """The present look may have read before the change."""
         looks = Looks(slowly)
@@ -233,22 +220,6 @@ class TestFailing:
         assert looks.times("a") == [0.0, 2.0, 4.0, 6.0]
 
     @taking_no_time
-    async def test_one_that_fails_holds_up_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
-        async def some(key: str) -> None:
-            if key == "bad":
-                raise ConnectionError("no way")
-
-        looks = Looks(some)
-        async with working(looks, workers=1) as queue:
-            for key in ("bad", "good"):
-                queue.add(key)
-            await asyncio.sleep(0.1)
-
-        assert looks.began == [("bad", 0.0), ("good", 0.0)]
-        assert "looking at bad failed, 1 times in a row" in caplog.text
-        assert "no way" in caplog.text
-
-    @taking_no_time
     async def test_a_look_whose_own_task_was_cancelled_is_not_lost(self) -> None:
         async def waits_for_a_dead_one(key: str) -> None:
             task = asyncio.create_task(asyncio.sleep(100))
@@ -316,12 +287,6 @@ class TestStopping:
                 return await queue.stop(AT_ONCE), now()
 
         assert in_no_time(story()) == (["a"], 2.0)
-
-    @taking_no_time
-    async def test_a_stopped_queue_does_not_run(self) -> None:
-        queue = WorkQueue(Looks())
-        await queue.stop(AT_ONCE)
-        await queue.run()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -366,21 +366,6 @@ async def test_to_let_go_is_tried_again_for_as_long_as_it_can_t_be_written(offic
     await dies(office)
 
 
-@taking_no_time
-async def test_while_an_order_is_not_seen_to_be_put_back_the_pod_stays_away(
-    office: Office, kubernetes: PodSet, world: World
-) -> None:
-    world.kafka.restore_fates = [Fate.LOST] * 12
-    office.takes_up()
-    await office.until("OfflinePartitions")
-    assert kubernetes.held() == [POD]
-    assert kubernetes.pod() is None
-
-    await office.until("Recovered", within=1000)
-
-    assert kubernetes.held() == []
-
-
 def counted(office: Office) -> float | None:
     """The Pods that Prometheus is told are held back."""
     return office.metrics.registry.get_sample_value("kafka_recovery_held_pods", labelled("/".join(PROD)))

@@ -21,7 +21,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries import progress
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
-from kafka_recovery.kube.recoveries.status import Phase, plan_asked
+from kafka_recovery.kube.recoveries.status import Phase
 from unit.decision.incident import ORDERS, evidence, log, partition
 from unit.kube.recoveries.standings import BY
 
@@ -120,14 +120,6 @@ def test_a_try_was_in_vain_only_if_surely_nothing_was_elected(
     assert told == [in_vain, False]
 
 
-def test_the_same_said_again_is_no_change(seen: Seen) -> None:
-    for _ in range(2):
-        seen.progress.enter(Phase.ELECTING, WHY)
-        seen.progress.concluded(outcome(Outcome.RECOVERED))
-
-    assert seen.told() == 2
-
-
 def test_a_long_wait_says_until_when(seen: Seen) -> None:
     """A duration says nothing to whoever reads the status later."""
     before = datetime.now(UTC)
@@ -167,16 +159,6 @@ def test_each_turn_is_told(seen: Seen, act: Any) -> None:
     act(seen.progress)
 
     assert seen.told() >= 1
-
-
-def test_that_a_plan_is_still_waited_for_is_no_change(seen: Seen) -> None:
-    seen.progress.planned(PLAN, DIGEST)
-    asked = plan_asked(PLAN, DIGEST)
-    seen.progress.awaiting(WHY, asked)
-    seen.told()
-
-    seen.progress.awaiting(WHY, asked)
-    assert seen.told() == 0
 
 
 def test_each_outcome_that_comes_or_goes_makes_another_version(seen: Seen) -> None:

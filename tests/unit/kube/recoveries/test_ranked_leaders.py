@@ -21,7 +21,6 @@ from kafka_recovery.kube.fleet.leaders import packed
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, NotServed, Object
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, may_pass, who_named
-from kafka_recovery.kube.recoveries.status import RankedBy
 from kafka_recovery.kube.resources.kinds import RANKINGS, PartitionRecovery, read_recovery
 from unit.decision.incident import evidence, history, log, partition, policy, step
 from unit.kube.fleet.asked import run_of
@@ -88,12 +87,6 @@ def world() -> World:
     return World(recovery, nightly(good()))
 
 
-async def test_what_was_chosen_is_known_with_the_outage_it_is_for(world: World) -> None:
-    assert await world.why_not() is None
-    assert world.ranked == CHOSEN
-    assert world.progress.ranked == RankedBy("nightly-1", CHECKSUM, 0), "no plan was made yet"
-
-
 @pytest.mark.parametrize(
     ("order", "known", "heeded"),
     [
@@ -131,22 +124,6 @@ async def test_only_partitions_of_the_recovery_count(world: World) -> None:
     assert world.ranked.keys() == {ORDERS, PAYMENTS}
 
 
-async def test_leaders_are_read_once(world: World) -> None:
-    leaders = world.process()
-    await leaders.name_leaders(POLICY)
-    world.answer = NotFound(404, "NotFound", "deleted meanwhile", "x")
-
-    assert await leaders.name_leaders(POLICY) is None
-    assert world.asked == 1
-
-
-async def test_a_recovery_without_ranking_asks_nobody(world: World) -> None:
-    world.recovery = replace(world.recovery, ranking_name=None)
-
-    assert await world.why_not() is None
-    assert (world.ranked, world.asked) == ({}, 0)
-
-
 # Which run
 
 
@@ -173,13 +150,6 @@ async def test_a_run_that_holds_its_leaders_no_more_gives_way_to_the_newest_that
 
     assert await world.why_not() is None
     assert world.progress.ranked.run == "nightly-2"
-
-
-async def test_the_run_that_an_earlier_process_took_is_told_on_at_once(world: World) -> None:
-    world.recovery = replace(world.recovery, status={"ranking": TOLD})
-    world.process()
-
-    assert world.progress.ranked == RankedBy("nightly-1", "cd" * 32, 2)
 
 
 async def test_what_was_ranked_by_another_policy_is_not_used(world: World) -> None:

@@ -28,15 +28,6 @@ from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 # To the end
 
 
-async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
-    office.takes_up()
-    status = await office.until("Recovered")
-
-    assert (status["finished"], status["outcome"], status["partitions"]["recovered"]) == (True, "Recovered", 1)
-    assert office.events.said[-1] == ("Normal", "Recovered")
-    assert office.all.claims(PROD) == {}
-
-
 async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None:
     office.world.kafka.partitions[ORDERS].min_isr = 2
 
@@ -64,15 +55,6 @@ async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_he
 
     message = status["conditions"][0]["message"]
     assert "1 are led by a member of the ISR or ELR, after an election that was, or may be, unclean" in message
-
-
-async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
-    await asking_office.asks()
-    for _ in range(20):
-        asking_office.see()
-        await asyncio.sleep(1)
-
-    assert asking_office.events.said.count(("Normal", "AwaitingApproval")) == 1
 
 
 async def test_a_restart_is_no_turn(asking_office: Office) -> None:
@@ -385,14 +367,6 @@ async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_se
     (left,) = asking_office.status()["leftOffline"]
 
     assert (left["topic"], left["partitions"]) == (ORDERS.topic, [ORDERS.partition])
-
-
-async def test_a_recovered_one_leaves_nothing(office: Office) -> None:
-    cluster = office.open()
-    cast(Seen, cluster.watcher).sees_offline(LEFT)  # as it was before
-    office.see()
-
-    assert "leftOffline" not in await office.until("Recovered")
 
 
 # Claims

@@ -151,16 +151,6 @@ def by_hand(operated: Operated) -> Operated:
 
 
 @taking_no_time
-async def test_an_attestation_that_is_added_makes_a_plan_where_there_was_none(by_hand: Operated) -> None:
-    going = await Going.up_to(Phase.STUCK, by_hand.process())
-
-    attest(by_hand, lost(by_hand), going=going)
-
-    await going.until(Phase.AWAITING_APPROVAL)
-    await going.killed()
-
-
-@taking_no_time
 async def test_one_that_is_added_makes_another_plan_and_the_approval_of_the_old_one_does_not_count(
     by_hand: Operated,
 ) -> None:
@@ -293,15 +283,3 @@ async def test_a_void_one_makes_no_new_plan_again_and_again(by_hand: Operated) -
 
     assert (going.digest, going.run.progress.phase) == (first, Phase.AWAITING_APPROVAL)
     await going.killed()
-
-
-@taking_no_time
-async def test_after_a_restart_the_plan_that_stands_on_it_can_still_be_approved(by_hand: Operated) -> None:
-    attest(by_hand, lost(by_hand))
-    going = await asked(by_hand)
-    shown = going.digest
-    await going.killed()
-    by_hand.api.approve(shown)
-
-    assert await Going(by_hand.process(shown=shown)).end() is End.RECOVERED
-    assert by_hand.world.leader() == 2

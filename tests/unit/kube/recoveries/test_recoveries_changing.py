@@ -38,17 +38,6 @@ async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: 
     assert office.world.unrestored() == []
 
 
-async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
-    office.api.change(RECOVERIES, NAME, suspend=True)
-
-    office.takes_up()
-    await office.until("Suspended")
-    await asyncio.sleep(1000)
-    office.api.change(RECOVERIES, NAME, suspend=False)
-    office.see()
-    await office.until("Recovered", within=2)
-
-
 async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
     await asking_office.asks()
     asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")

@@ -52,16 +52,6 @@ async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_
     assert shown(office, "recovery_seconds_sum", outcome="Recovered") == pytest.approx(max(age, 0), abs=60)
 
 
-async def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
-    office.house = House(Authority.OBSERVE)
-
-    office.takes_up()
-    await office.until("ObserveOnly")
-
-    assert (shown(office, "open_recoveries"), shown(office, "idle_recoveries")) == (1, 1)
-    assert shown(office, "approvals_waiting") == 0, "a yes would change nothing"
-
-
 async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
     """An alert begins to wait anew when it is taken back for a moment."""
     office.house = House(Authority.OBSERVE)

@@ -97,23 +97,6 @@ async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter
     assert asking_office.world.steps.calls.count("designate") == 1
 
 
-async def test_many_that_wait_go_on_when_they_are_told_of_a_change(asking_office: Office) -> None:
-    await many_that_wait(asking_office, suspended)
-    asking_office.api.change(CLUSTERS, "prod", suspend=False)
-    asking_office.changed()
-    for name in NAMES:
-        await asking_office.until("AwaitingApproval", name)
-
-
-async def test_who_waits_for_its_cluster_is_taken_up_when_that_is_opened(asking_office: Office) -> None:
-    await many_that_wait(asking_office, not_open)
-    await asyncio.sleep(100)
-    asking_office.open()
-
-    for name in NAMES:
-        await asking_office.until("AwaitingApproval", name, within=10)
-
-
 async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody_told(asking_office: Office) -> None:
     await many_that_wait(asking_office, not_open)
     asking_office.clusters.known[PROD] = Reason("SecretInvalid", "Secret ca has no key ca.crt")

@@ -27,15 +27,6 @@ SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
 # To the end
 
 
-def test_what_may_be_elected_by_its_rules_is_recovered_and_nothing_is_left_behind(automatic: Operated) -> None:
-    end = in_no_time(Going.to_its_end(automatic.process()))
-
-    assert (end, automatic.world.leader()) == (End.RECOVERED, 2)
-    assert automatic.world.kept_its_promises()
-    assert (automatic.api.finalizers(NAMESPACE, NAME), unowned(automatic.api)) == ([], [])
-    assert automatic.automatic == 1
-
-
 async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated) -> None:
     automatic.world.after("elect", lambda: automatic.world.kafka.elect_uncleanly(ORDERS, 3))
 
@@ -162,12 +153,6 @@ async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_
     assert (told.plan.digest, told.worst) == (digest, LossClass.UNKNOWN)
 
 
-async def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:
-    await Going(by_hand.process(shown="ab" * 32)).until(Phase.AWAITING_APPROVAL)
-
-    assert len(plans(by_hand.api)) == 1
-
-
 # Approvals
 
 
@@ -197,15 +182,6 @@ async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Op
 
 
 # Called off
-
-
-async def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None:
-    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
-    by_hand.api.change(RECOVERIES, NAME, abort=True)
-    going.run.wake()
-
-    assert await going.end(within=5) is End.ABORTED
-    assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 
 
 async def test_what_was_begun_and_is_aborted_gets_its_orders_back_and_elects_nobody(automatic: Operated) -> None:

@@ -19,7 +19,7 @@ from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority
-from unit.kube.journal.journals import NAME, unowned
+from unit.kube.journal.journals import NAME
 from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
 from unit.recovery.brokers import Fate
@@ -45,19 +45,6 @@ async def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_e
     assert (*held, await going.end()) == ([], None, End.RECOVERED)
 
 
-async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspended(automatic: Operated) -> None:
-    automatic.world.after("designate", crash)
-
-    await died(automatic)
-    automatic.api.change(RECOVERIES, NAME, suspend=True)
-    going = await Going.up_to(Phase.HELD, automatic.process())
-    await asyncio.sleep(3600)
-    waves = sum(name.endswith("-started") for name in automatic.api.records())
-    automatic.api.change(RECOVERIES, NAME, suspend=False)
-
-    assert (waves, await going.end()) == (2, End.RECOVERED)
-
-
 async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.change(RECOVERIES, NAME, suspend=True)
@@ -69,19 +56,6 @@ async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_
 
     assert (code, await going.end()) == ("Suspended", End.RECOVERED)
     assert len(plans(by_hand.api)) == 1
-
-
-async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
-    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
-    by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
-    going.run.wake()
-    await going.until(Phase.HELD)
-    by_hand.api.approve(going.digest, name="no", decision="Refuse", reason="we wait for broker 1")
-    going.run.wake()
-    end, why = await going.end(), going.run.progress.reason.message
-
-    assert (end, "we wait for broker 1" in why) == (End.REFUSED_BY_APPROVER, True)
-    assert by_hand.world.leader() is None
 
 
 async def test_a_no_that_could_not_be_read_while_it_is_suspended_is_read_soon_afterwards(by_hand: Operated) -> None:
@@ -235,16 +209,6 @@ async def test_what_held_it_before_does_not_leave_orders_altered_that_a_later_tr
 
     assert (altered, automatic.world.unrestored()) == ([ORDERS], [])
     assert going.run.progress.end is End.RECOVERED
-
-
-async def test_who_was_cut_off_goes_on_as_soon_as_kafka_is_seen_again(automatic: Operated) -> None:
-    cut_off(automatic)
-    going = await Going.up_to(Phase.HELD, automatic.process())
-    await asyncio.sleep(100)
-    automatic.state.alone = None
-    going.run.stir()
-
-    assert await going.end(within=1) is End.RECOVERED
 
 
 async def test_what_holds_it_now_is_told_and_not_what_held_it_first(automatic: Operated) -> None:
@@ -429,17 +393,6 @@ async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(wo
     assert (*seen, await going.end()) == ("InOtherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
 
 
-async def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> None:
-    without_candidates(automatic.world)
-
-    going = Going(automatic.process())
-    await asyncio.sleep(1000)
-
-    assert going.run.progress.plan_shown
-
-    assert (len(plans(automatic.api)), going.run.progress.plan_shown.elections) == (1, 0)
-
-
 @pytest.mark.parametrize("phase", [Phase.STUCK, Phase.AWAITING_APPROVAL])
 async def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Operated, phase: Phase) -> None:
     if phase is Phase.STUCK:
@@ -453,17 +406,3 @@ async def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Ope
     await asyncio.wait([going.task], timeout=60)
 
     assert going.task.cancelled()
-
-
-async def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Operated) -> None:
-    """A clean member came back: what was kept to explain the refusals is nobody's any more."""
-    without_candidates(automatic.world)
-
-    going = await Going.up_to(Phase.STUCK, automatic.process())
-    kept = unowned(automatic.api)
-    automatic.world.kafka.start(1)
-    going.run.wake()
-    end = await going.end()
-
-    assert (len(kept), end, automatic.world.leader()) == (1, End.RECOVERED, 1)
-    assert unowned(automatic.api) == []

@@ -104,13 +104,6 @@ def test_approved_has_the_reason_of_ready_only_while_a_person_is_asked(phase: Ph
     assert (said["Approved"][1] == said["Ready"][1]) == (phase is Phase.AWAITING_APPROVAL)
 
 
-def test_who_approved_is_named() -> None:
-    status = status_of(Known(Phase.ELECTING, WHY, plan=PLAN, approval=BY), 1, {}, NOON)
-
-    assert status["approval"] == {"name": BY.name, "uid": BY.uid, "by": BY.by}
-    assert BY.by in message(status, "Approved")
-
-
 # Counts
 
 
@@ -128,10 +121,6 @@ def test_partitions_are_counted_and_what_has_no_outcome_waits() -> None:
         "total": 20, "offline": 17,
         "recovered": 3, "awaitingApproval": 0, "waiting": 13, "refused": 2, "failed": 1, "unknown": 1,
     }  # fmt: skip
-
-
-def test_those_that_were_not_counted_before_are_no_debt() -> None:
-    assert places(Known(Phase.PLANNING, WHY, 0, outcomes(refused=2))) == {"total": 2, "offline": 2, "refused": 2}
 
 
 THREE = frozenset(TopicPartition("t", number) for number in range(3))
@@ -166,14 +155,6 @@ def test_what_a_plan_elects_is_where_its_phase_has_it_and_never_refused_while_so
 
     assert places(known) == {"total": 3, "offline": 3, where: 3}
     assert ("refusals" in status_of(known, 1, {}, NOON)) == (where == "refused" and bool(found))
-
-
-def test_what_the_plan_refuses_is_refused_before_its_run_says_so() -> None:
-    refusing = replace(OF_THREE, declines=frozenset({TopicPartition("t", 3)}))
-
-    known = Known(Phase.AWAITING_APPROVAL, Reason("AwaitingApproval", ""), 5, plan=refusing)
-
-    assert places(known) == {"total": 5, "offline": 5, "awaitingApproval": 3, "refused": 1, "waiting": 1}
 
 
 def test_a_plan_that_is_full_leaves_the_rest_waiting_for_the_next_one() -> None:
@@ -314,13 +295,6 @@ def test_times_stay_while_nothing_flips() -> None:
     assert changed == {"Ready", "Reconciling", "Verified"}
 
 
-def test_when_it_finished_is_told_once() -> None:
-    known = Known(Phase.ENDED, WHY, end=End.ABORTED)
-    before = status_of(known, 1, {}, NOON)
-
-    assert status_of(known, 1, before, LATER)["finishedAt"] == "2026-11-21T12:00:00Z"
-
-
 # The plan at a glance
 
 
@@ -356,12 +330,6 @@ def test_a_plan_is_as_bad_as_its_worst_election(
     assert (shown.worst, shown.at_most, shown.elections) == (worst, at_most, len(losses))
 
 
-def test_a_plan_that_nobody_has_to_approve_says_so() -> None:
-    asked = [plan_now(plan(LOSSLESS, approval=approval), "ab" * 32).needs_approval for approval in Approval]
-
-    assert asked == [True, False, False]
-
-
 def test_what_of_a_plan_is_in_the_status() -> None:
     status = status_of(Known(Phase.AWAITING_APPROVAL, WHY, plan=replace(PLAN, at_most=3)), 1, {}, NOON)
 
@@ -381,13 +349,6 @@ def test_what_was_begun_may_have_lost_records_though_its_plan_is_void_by_now() -
     status = status_of(Known(Phase.PLANNING, WHY, begun=(PLAN,)), 1, {}, NOON)
 
     assert status["plan"] == {"lossClass": "Unknown"}, "no digest: there is nothing to approve"
-
-
-def test_what_ended_shows_the_last_plan_that_was_begun() -> None:
-    status = status_of(Known(Phase.ENDED, WHY, begun=(PLAN,), end=End.RECOVERED), 1, {}, NOON)
-
-    assert (status["plan"]["digest"], status["plan"]["lossClass"]) == (PLAN.digest, "Unknown")
-    assert conditions(status)["Planned"] == ("True", "AsExpected")
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,6 @@ def standing(by_hand: Operated, *names: str, **fields: Any) -> tuple[str | Reaso
     return in_no_time(tell())
 
 
-def test_a_yes_that_is_there_counts_for_a_wave(by_hand: Operated) -> None:
-    assert standing(by_hand, "yes") == ("ann", None)
-
-
 def test_a_refusal_is_a_no_for_every_wave_and_never_the_yes_of_who_wrote_it(by_hand: Operated) -> None:
     said = standing(by_hand, "no", decision="Refuse", approver="bob", reason="INC-7")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
-from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Policy
@@ -97,10 +97,6 @@ def test_a_cluster_of_which_little_is_said_is_only_observed() -> None:
     assert (cluster.kip_1275.driver, cluster.kip_1275.replica_log_info_key) == (Driver.AUTO, None)
 
 
-def test_tls_without_a_word_more_is_not_the_same_as_none() -> None:
-    assert read_cluster(stored(CLUSTERS, changed(CLUSTER, "tls", {}))).tls == TlsSpec()
-
-
 def test_a_policy_has_the_digest_of_what_it_says_not_of_how_it_is_written() -> None:
     short = read_policy(stored(POLICIES, POLICY))
     long = read_policy(stored(POLICIES, changed(POLICY, "rules.0.patience", "0.5m"), name="other"))
@@ -116,24 +112,6 @@ def test_a_recovery_of_some_partitions_keeps_their_order_and_the_leaders_that_we
 
     assert recovery.scope == Scope((TopicPartition("b", 1), TopicPartition("a", 0)))
     assert recovery.designated == {TopicPartition("b", 1): BrokerId(3)}
-
-
-def test_a_recovery_of_everything_has_no_list_and_a_new_one_no_status() -> None:
-    recovery = read_recovery(stored(RECOVERIES, RECOVERY))
-
-    assert (recovery.scope, recovery.designated) == (ALL_OFFLINE, {})
-    assert (recovery.cluster_name, recovery.cluster_id, recovery.suspend, recovery.abort) == (
-        "prod",
-        "abc",
-        False,
-        False,
-    )
-    assert recovery.status == {}
-
-
-def test_a_recovery_s_status_is_given_on_as_it_is() -> None:
-    status = {"plan": {"digest": DIGEST}, "later": ["a", 1]}
-    assert read_recovery(stored(RECOVERIES, RECOVERY, status=status)).status == status
 
 
 def test_a_partition_named_twice_is_refused_with_both_places() -> None:
@@ -214,13 +192,6 @@ def test_all_that_is_wrong_is_told_at_once_with_its_value() -> None:
 )
 def test_what_is_no_such_object_is_refused(obj: object, says: str) -> None:
     assert any(says in line for line in refused(read_recovery, obj))
-
-
-def test_an_item_of_a_list_may_come_without_its_kind() -> None:
-    item = stored(RECOVERIES, RECOVERY)
-    del item["kind"], item["apiVersion"]
-
-    assert read_recovery(item) == read_recovery(stored(RECOVERIES, RECOVERY))
 
 
 def test_the_strictest_authority_holds() -> None:

@@ -92,14 +92,6 @@ def test_of_many_partitions_a_place_is_named_once() -> None:
     assert unknown == UnknownFields(empty=("spec.scope.partitions[].aNewField",))
 
 
-def test_a_field_that_says_something_in_one_entry_is_no_empty_one() -> None:
-    partitions = [{"topic": "t", "partition": number, "aNewField": number == 7} for number in range(9)]
-
-    unknown = read_recovery(stored(RECOVERIES, changed(RECOVERY, "scope", {"partitions": partitions}))).unknown
-
-    assert unknown == UnknownFields(given=("spec.scope.partitions[].aNewField",))
-
-
 def test_what_is_wrong_is_refused_as_before_and_names_no_unknown_field() -> None:
     with pytest.raises(InvalidDocument) as refusal:
         read_cluster(stored(CLUSTERS, CLUSTER | {"aNewField": 1, "authority": "All"}))
@@ -147,12 +139,6 @@ def test_the_status_says_what_is_ignored_and_tools_take_it_for_no_state() -> Non
     assert kstatus({**seen, "status": said}) is Kstatus.CURRENT
     later = NOON + timedelta(hours=1)
     assert told(status, UnknownFields(("spec.b",), ("spec.a",)), ASKED, {**seen, "status": said}, later) == said
-
-
-def test_where_all_is_known_nothing_is_said() -> None:
-    status: dict[str, Any] = {"conditions": []}
-
-    assert told(status, NONE, "", stored(CLUSTERS, CLUSTER), NOON) is status
 
 
 def test_of_very_many_the_first_are_named() -> None:

@@ -61,10 +61,6 @@ async def test_the_last_snapshot_of_an_earlier_process_is_read(tmp_path: Path) -
     assert await ends(kept.last_seen("prod")) == [40]
 
 
-async def test_an_empty_archive_tells_nothing(tmp_path: Path) -> None:
-    assert await ends(export(tmp_path).last_seen("prod")) == []
-
-
 async def test_an_archive_that_cannot_be_read_holds_up_nothing_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def closed() -> Memory:
         raise StorageUnavailable("s3://fleet: can't be listed: ACCESS_DENIED")

@@ -44,9 +44,6 @@ class TestWhatIsHeldBack:
 
         assert (found.incidents, left(found), found.next_at) == ((), {"orders-0": ROLLS}, seconds(6))
 
-    def test_be_it_in_the_isr_or_in_the_elr(self) -> None:
-        assert left(sorted_out(5, ROLLING_3, lost(isr=(), elr=(2, 3)))) == {"orders-0": ROLLS}
-
     def test_not_one_that_waits_for_another_broker(self) -> None:
         """A replica that lags behind would not bring it back, so its restart is no reason to wait."""
         found = sorted_out(5, ROLLING_3, lost(isr=(2,)), lost(topic="pay"))
@@ -175,14 +172,6 @@ class TestHoldingBack:
         bench.kafka.loses(lost())
         await bench.after(60)
         assert 40 <= len(bench.others.asked) <= 120
-
-    @virtually(beside_others)
-    async def test_nobody_at_work_costs_no_more_than_the_question(self, bench: Beside) -> None:
-        await bench.after(3)
-        bench.kafka.loses(lost())
-        await bench.after(0.6)
-        assert bench.desk.names() == [["orders-0"]]
-        assert len(bench.others.asked) <= 2
 
 
 def test_a_status_says_whom_how_many_partitions_wait_for() -> None:

@@ -15,7 +15,6 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
-from kafka_recovery.kube.watching.room import INCIDENTS, NO_ROOM, NOTHING, Used
 from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.model.scheduler import Scheduler
@@ -38,12 +37,6 @@ from unit.network_in_memory import LoopInMemory
 
 
 class TestPace:
-    @virtually(alone)
-    async def test_pulses_keep_their_beat_however_long_they_take(self, bench: Bench) -> None:
-        await bench.after(60)
-        assert bench.kafka.pulses == pytest.approx([n * INTERVAL for n in range(241)][: len(bench.kafka.pulses)])
-        assert len(bench.kafka.pulses) >= 240
-
     @virtually(alone)
     async def test_what_a_slow_pulse_missed_is_left_out_and_never_caught_up_with(self, bench: Bench) -> None:
         bench.kafka.pulse_takes = 0.6
@@ -75,13 +68,6 @@ class TestPace:
         await bench.after(3)
         assert bench.kafka.pulses[-1] - bench.kafka.pulses[-2] == pytest.approx(INTERVAL)
 
-    @virtually(alone)
-    async def test_pulses_go_on_while_a_long_scan_does(self, bench: Bench) -> None:
-        bench.kafka.scan_takes = 20
-        await bench.after(10)
-        assert len(bench.kafka.scans) == 1
-        assert len(bench.kafka.pulses) >= 40
-
     def test_of_ten_clusters_a_hung_one_costs_the_others_nothing(self) -> None:
         loop = VirtualLoop(Scheduler())
         clock = VirtualClock(loop)
@@ -105,18 +91,6 @@ class TestPace:
 
 
 class TestIncidents:
-    @virtually(alone)
-    async def test_what_has_no_room_is_opened_once_there_is_some(self, bench: Bench) -> None:
-        bench.desk.room = Used(INCIDENTS.recoveries, 7)
-        await bench.after(5)
-        bench.kafka.loses(offline())
-        await bench.after(60)
-        waiting = [reason.code for reason in bench.watcher.view.left.values()]
-        bench.desk.room = NOTHING
-        bench.watcher.look_again()
-        await bench.after(2)
-        assert (waiting, bench.desk.names()) == ([NO_ROOM], [["orders-0"]])
-
     @virtually(alone)
     async def test_without_patience_one_opens_within_an_interval_and_a_scan(self, bench: Bench) -> None:
         await bench.after(5.001)
@@ -147,13 +121,6 @@ class TestIncidents:
         await bench.after(6)
         assert bench.desk.names() == [["orders-0"]]
         assert 3 <= bench.desk.opened[0][0] < 5
-
-    @virtually(alone)
-    async def test_it_is_opened_once_though_it_stays_offline(self, bench: Bench) -> None:
-        bench.kafka.loses(offline())
-        await bench.after(600)
-        assert bench.desk.names() == [["orders-0"]]
-        assert [reason.code for reason in bench.watcher.view.left.values()] == ["LeftByEarlierRecovery"]
 
     @virtually(alone)
     async def test_a_policy_that_comes_later_is_asked_at_once(self, bench: Bench) -> None:

@@ -188,13 +188,6 @@ class TestScansAreDue:
 
         assert kafka.watch.scan_due(seconds(11))
 
-    def test_when_the_cluster_is_back(self, kafka: Watching) -> None:
-        kafka.settles()
-        kafka.watch.failed(NOBODY, seconds(3))
-        assert not kafka.watch.scan_due(seconds(50))
-
-        assert kafka.sees(51, pulse(1, 2, 3))
-
     def test_a_moment_after_one_failed(self, kafka: Watching) -> None:
         kafka.sees(0, pulse(1, 2, 3))
         kafka.watch.scanning(seconds(0))
@@ -295,12 +288,6 @@ class TestSelfSuspicion:
 
 
 class TestOutages:
-    def test_a_partition_is_offline_since_it_was_first_seen_so(self, kafka: Watching) -> None:
-        for at in (0, 5, 9):
-            kafka.scans(at, offline(), took=0.25)
-
-        assert [each.since for each in kafka.watch.offline.values()] == [seconds(0.25)]
-
     @pytest.mark.parametrize("other", [offline(epoch=6), offline(topic_id="recreated")], ids=["epoch", "topic"])
     def test_another_epoch_or_topic_is_another_outage(self, kafka: Watching, other: OfflinePartition) -> None:
         kafka.scans(0, offline())
