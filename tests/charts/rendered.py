@@ -53,6 +53,7 @@ EVERYTHING: Object = {
     "replicaCount": 2,
     "evidence": {"folder": "/evidence"},
     "strimzi": {"enabled": True, "nodes": True},
+    "secretNames": ["kafka-user"],
     "fleet": FLEET,
     "alertmanager": {
         "enabled": True,

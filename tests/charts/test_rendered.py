@@ -71,26 +71,29 @@ def test_the_operator_may_do_what_the_manifests_allow(charts: Helm) -> None:
     assert rules(objects, "Role", NAME) + home == rules(manifest("rbac/operator.yaml"), "Role", NAME)
 
 
+SECRETS = ["kafka-user"]
+"""Those that may be read: with Strimzi they have to be named."""
+
+
 @pytest.mark.parametrize(("part", "role"), [("strimzi", "strimzi"), ("fleet", "rankings")])
 def test_more_rights_only_for_who_wants_them(charts: Helm, part: str, role: str) -> None:
     more = rules(manifest(f"rbac/optional/{part}.yaml"), "Role", f"{NAME}-{role}")
 
-    without = rules(charts.rendered(OPERATOR), "Role", NAME)
+    without = rules(charts.rendered(OPERATOR, secretNames=SECRETS), "Role", NAME)
 
     assert not [rule for rule in more if rule in without]
-    assert (
-        rules(charts.rendered(OPERATOR, **{part: FLEET if part == "fleet" else {"enabled": True}}), "Role", NAME)
-        == without + more
-    )
+    wanted = {part: FLEET if part == "fleet" else {"enabled": True}}
+    assert rules(charts.rendered(OPERATOR, secretNames=SECRETS, **wanted), "Role", NAME) == without + more
 
 
 @pytest.mark.parametrize("namespaces", [[], ["*"]])
 def test_it_deletes_pods_only_where_that_is_wanted(charts: Helm, namespaces: list[str]) -> None:
     kind, role = ("ClusterRole", f"{NAME}-{HOME}") if namespaces else ("Role", NAME)
-    strimzi = rules(charts.rendered(OPERATOR, watchNamespaces=namespaces, strimzi={"enabled": True}), kind, role)
+    others = {"watchNamespaces": namespaces, "secretNames": SECRETS}
+    strimzi = rules(charts.rendered(OPERATOR, **others, strimzi={"enabled": True}), kind, role)
     wanted = {"enabled": True, "holdBack": True}
 
-    given = rules(charts.rendered(OPERATOR, watchNamespaces=namespaces, strimzi=wanted), kind, role)
+    given = rules(charts.rendered(OPERATOR, **others, strimzi=wanted), kind, role)
 
     by_hand = rules(manifest("rbac/optional/hold-back.yaml"), "Role", f"{NAME}-hold-back")
     assert not [rule for rule in strimzi if "delete" in rule["verbs"] and "pods" in rule["resources"]]
@@ -100,8 +103,8 @@ def test_it_deletes_pods_only_where_that_is_wanted(charts: Helm, namespaces: lis
 def test_it_reads_nodes_only_where_that_is_wanted(charts: Helm) -> None:
     by_hand = rules(manifest("rbac/optional/nodes.yaml"), "ClusterRole", f"{NAME}-nodes")
 
-    without = names(charts.rendered(OPERATOR, strimzi={"enabled": True}), "ClusterRole")
-    objects = charts.rendered(OPERATOR, strimzi={"enabled": True, "nodes": True})
+    without = names(charts.rendered(OPERATOR, secretNames=SECRETS, strimzi={"enabled": True}), "ClusterRole")
+    objects = charts.rendered(OPERATOR, secretNames=SECRETS, strimzi={"enabled": True, "nodes": True})
 
     assert (None, f"{NAME}-nodes-{HOME}") not in without
     assert rules(objects, "ClusterRole", f"{NAME}-nodes-{HOME}") == by_hand

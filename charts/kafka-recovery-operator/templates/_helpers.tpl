@@ -71,6 +71,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* What the operator may do where it watches. */}}
 {{- define "kafka-recovery.watching" -}}
+{{- if and .Values.strimzi.enabled (not .Values.secretNames) -}}
+{{- fail "strimzi.enabled: beside a Kafka of Strimzi's lie the keys of its CAs; name in secretNames what WatchedClusters need" -}}
+{{- end -}}
 {{- $rules := list -}}
 {{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
 {{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
