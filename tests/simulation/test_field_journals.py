@@ -18,6 +18,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.simulator.__main__ import main
 from kafka_recovery.simulator.histories.field import judge_journal
@@ -34,18 +35,19 @@ def run() -> tuple[Plan, PartitionOutcome]:
     return next(story.plans())[1], story.concluded[0].outcome
 
 
+async def keep(journal: FileJournal | RecordJournal, plan: Plan, outcome: PartitionOutcome) -> None:
+    """That run, from its plan to its end."""
+    digest = await journal.record(plan)
+    await journal.approved(digest, "ann")
+    await journal.wave_started(digest, 1, tuple(plan.elections))
+    await journal.wave_ended(digest, 1, (outcome,))
+    await journal.finished(digest)
+
+
 def kept(folder: Path, plan: Plan, outcome: PartitionOutcome) -> Path:
     """The journal of that run."""
-
-    async def keep() -> None:
-        with local_journal(folder, "cluster") as journal:
-            digest = await journal.record(plan)
-            await journal.approved(digest, "ann")
-            await journal.wave_started(digest, 1, tuple(plan.elections))
-            await journal.wave_ended(digest, 1, (outcome,))
-            await journal.finished(digest)
-
-    asyncio.run(keep())
+    with local_journal(folder, "cluster") as journal:
+        asyncio.run(keep(journal, plan, outcome))
     return folder
 
 
@@ -53,16 +55,8 @@ def exported(plan: Plan, outcome: PartitionOutcome) -> dict[str, Any]:
     """The same run in an operator's journal, as `kubectl get recoveryrecords` prints it."""
     api = KubernetesInMemory()
     api.put_recovery("kafka", "prod", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e")
-
-    async def keep() -> None:
-        journal = RecordJournal(api, "kafka", "prod", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e", plan.cluster_id)
-        digest = await journal.record(plan)
-        await journal.approved(digest, "ann")
-        await journal.wave_started(digest, 1, tuple(plan.elections))
-        await journal.wave_ended(digest, 1, (outcome,))
-        await journal.finished(digest)
-
-    asyncio.run(keep())
+    journal = RecordJournal(api, "kafka", "prod", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e", plan.cluster_id)
+    asyncio.run(keep(journal, plan, outcome))
     items = [{"kind": "RecoveryRecord"} | record for record in api.records().values()]
     listed: dict[str, Any] = json.loads(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return listed

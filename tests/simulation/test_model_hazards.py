@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kafka_recovery.domain.ids import LeaderEpoch
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import (
-    AlterReassignments,
     ApiVersions,
     At,
     DescribeQuorum,
@@ -18,45 +15,12 @@ from kafka_recovery.simulator.model.requests import (
     Refused,
     Versions,
 )
-from kafka_recovery.simulator.model.timeline import What
 from simulation.incidents import left_by_its_leader
 from simulation.telling import ORDERS, A, B, C, Story
 
 
 def unclean(by: str = "engine") -> ElectLeaders:
     return ElectLeaders(ElectionType.UNCLEAN, (ORDERS,), by)
-
-
-def test_an_unclean_election_takes_the_first_live_replica_in_assignment_order() -> None:
-    story = left_by_its_leader("late")
-    before = story.state
-    assert story.ask(B, AlterReassignments({ORDERS: (C, B, A)}, "engine")).partitions == {ORDERS: Error.NONE}
-    assert story.state[2:5] == before[2:5], "the order changes neither ISR, leader nor epoch"
-    assert story.ask(B, unclean()).partitions == {ORDERS: Error.NONE}
-    assert story.until_led() == C
-    assert story.state.leader_epoch == before.leader_epoch + 1
-    assert story.ask(B, unclean()).partitions == {ORDERS: Error.ELECTION_NOT_NEEDED}
-
-
-def test_a_candidate_that_died_and_is_not_fenced_yet_is_elected_and_the_answer_is_none() -> None:
-    story = left_by_its_leader("late")
-    story.kill(B)
-    assert story.ask(C, unclean()).partitions == {ORDERS: Error.NONE}
-    assert (story.leader, story.isr) == (B, (B,))
-    story.until_fenced(B)
-    assert story.leader is None
-
-
-@pytest.mark.parametrize("elr", [True, False])
-def test_a_last_leader_that_comes_back_with_an_empty_disk_is_elected_by_the_controller_itself(elr: bool) -> None:
-    story = left_by_its_leader("late", elr=elr)
-    assert story.state.last_known_elr == ((A,) if elr else ())
-    story.replace_disk(A)
-    story.start(A)
-    assert story.until_led() == A
-    assert story.lost() == {"early", "late"}
-    story.run_for(5)
-    assert story.holds(B) == story.holds(C) == []
 
 
 def test_a_replica_under_another_epoch_says_which_side_is_behind() -> None:
@@ -133,16 +97,6 @@ def test_below_min_insync_replicas_the_new_leader_neither_acknowledges_nor_tells
     assert not story.run_while(lambda: sent.acknowledged_at is None)
 
 
-def test_an_isolated_leader_goes_on_acknowledging_acks_1_and_never_acks_all() -> None:
-    story = Story(A, B, C, min_isr=2)
-    story.isolate(A, from_brokers=True)
-    one = story.begin_to_write("one", acks="1")
-    all_ = story.producer("all", ORDERS, bootstrap=A).send()
-    story.run_for(2)
-    assert one.acknowledged_at is not None
-    assert all_.acknowledged_at is None
-
-
 def test_a_failed_log_directory_is_answered_as_a_storage_error_and_cannot_lead() -> None:
     story = left_by_its_leader("late")
     story.log_dir_offline(B, [ORDERS])
@@ -166,33 +120,3 @@ def test_a_leader_whose_log_directory_fails_is_followed_by_an_in_sync_replica() 
     story.write("s")
 
     assert (set(story.isr), story.lost()) == ({B, C}, set())
-
-
-def test_a_reassignment_by_others_ends_when_the_new_replicas_are_in_sync() -> None:
-    story = Story(A, B, brokers=(A, B, C))
-    story.write("r")
-    assert story.reassign(ORDERS, [C, B]) is Error.NONE
-    assert not story.run_while(lambda: bool(story.state.adding or story.state.removing))
-    story.run_for(1)
-    assert (story.state.replicas, story.leader) == ((C, B), C)
-    assert story.lost() == set()
-    assert story.truth.log_end(A, ORDERS) == 0, "the old replica is deleted"
-
-
-def test_with_elr_a_member_that_stopped_cleanly_is_elected_cleanly_and_one_that_was_killed_is_not() -> None:
-    story = Story(A, B, C, min_isr=2, elr=True)
-    story.shut_down(C)
-    story.until_isr(A, B)
-    story.write("r")
-    story.kill(A)
-    story.until_isr(B)
-    assert story.state.elr == (A,)
-    story.shut_down(B)
-    story.until_isr()
-    assert set(story.state.elr) == {A, B}
-    story.start(A)
-    story.until_unfenced(A)
-    assert (story.leader, story.state.elr) == (None, (B,))
-    story.start(B)
-    assert story.until_led() == B
-    assert not [event for event in story.timeline.of(What.ELECTED) if event.details["unclean"]]

@@ -184,18 +184,6 @@ async def test_an_unanswered_election_that_took_effect_is_verified_like_any_othe
     assert world.kept_its_promises()
 
 
-async def test_nothing_is_changed_while_a_late_request_may_still_take_effect(world: World) -> None:
-    world.offline()
-    world.kafka.elect_fates = [Fate.LATE]
-    asked: list[timedelta] = []
-    world.before("elect", lambda: asked.append(world.clock.monotonic()))
-    world.before("restore", lambda: asked.append(world.clock.monotonic()))
-
-    await world.recover()
-
-    assert asked[1] - asked[0] >= QUARANTINE
-
-
 async def test_a_late_leader_is_given_time_to_begin_to_lead(world: World) -> None:
     world.offline()
     world.kafka.elect_fates = [Fate.LATE]
@@ -509,28 +497,6 @@ async def test_a_topic_that_is_deleted_holds_up_nobody(world: World, moment: str
     assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "PartitionGone")
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
     assert await world.open_runs() == []
-
-
-async def test_a_broker_that_stands_still_is_not_elected(world: World) -> None:
-    """Cut off from the controllers it would never learn that it leads."""
-    world.offline({3: 15, 2: 27})
-    world.kafka.nodes[2].advances = False
-
-    report = await world.recover()
-
-    assert report[ORDERS].outcome is Outcome.REFUSED or report[ORDERS].leader == 3
-    assert (ORDERS, 2) not in world.kafka.elected
-
-
-async def test_without_a_controller_nothing_is_changed(world: World) -> None:
-    world.offline()
-    for node in world.kafka.nodes.values():
-        node.advances = False
-
-    report = await world.recover()
-
-    assert code(report) == "NoActiveController"
-    assert world.changed() == []
 
 
 async def test_another_cluster_at_the_same_address_is_not_touched(world: World) -> None:

@@ -59,16 +59,6 @@ async def test_nothing_is_changed_before_the_last_look(world: World) -> None:
     assert calls[-3:] == ["gather", "wave_started", "designate"]
 
 
-async def test_a_live_but_silent_replica_is_not_taken_for_an_empty_one(world: World) -> None:
-    world.offline({3: 15, 2: 27})
-    world.kafka.nodes[2].mute = True
-
-    report = await world.recover()
-
-    assert report[ORDERS].outcome is Outcome.REFUSED
-    assert world.changed() == []
-
-
 async def test_a_replica_that_falls_silent_after_planning_is_not_elected(world: World) -> None:
     world.offline({3: 15, 2: 27})
     world.before("gather", lambda: world.kafka.kill(2), nth=2)
@@ -81,17 +71,6 @@ async def test_a_replica_that_falls_silent_after_planning_is_not_elected(world: 
 
     assert (await world.recover())[ORDERS].leader == 3, "now that the controller says that it is gone"
     assert world.kept_its_promises()
-
-
-async def test_a_leader_that_does_not_know_it_was_fenced_blocks_the_election(world: World) -> None:
-    world.offline()
-    world.kafka.boot(1)
-    world.kafka.nodes[1].fooled = True
-
-    report = await world.recover()
-
-    assert report[ORDERS].outcome is Outcome.REFUSED
-    assert world.changed() == []
 
 
 async def test_the_engine_waits_for_a_clean_member_that_is_about_to_be_back(world: World) -> None:
@@ -359,26 +338,6 @@ async def test_time_that_is_over_ends_the_wait_for_a_clean_member(world: World) 
     assert code(report) == "Interrupted"
     assert "ElectableBroker" in str(report[ORDERS].reason)
     assert world.changed() == []
-
-
-async def test_stopping_ends_after_the_wave_that_is_under_way_and_leaves_the_rest_to_resume(world: World) -> None:
-    world.offline()
-    world.offline({3: 8, 4: 9}, PAYMENTS)
-    two_waves = policy(Approval.MANUAL, 1)
-    with world.process(two_waves) as engine:
-        world.before("elect", engine.stop)
-        report = await engine.recover(ALL_OFFLINE)
-
-    assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "Interrupted"
-    assert await world.open_runs() == list(report.plans)
-
-    world.approver = None  # the approval still holds
-    resumed = await world.resume(two_waves)
-
-    assert resumed.recovered
-    assert world.kept_its_promises()
-    assert await world.open_runs() == []
 
 
 async def test_whoever_is_stopped_while_waiting_asks_nobody_for_approval(world: World) -> None:

@@ -93,9 +93,3 @@ async def test_a_step_that_a_crash_cut_short_is_gone_through_again_and_a_whole_o
 async def resume(world: World, save: Step) -> Report:
     with world.process(AUTO, stages=Stages(save)) as engine:
         return await engine.resume()
-
-
-async def test_a_run_without_such_steps_tells_of_none(world: World) -> None:
-    await world.recover()
-
-    assert not {"stage_entered", "stage_left"} & set(world.steps.calls)
