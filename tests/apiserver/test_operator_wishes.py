@@ -93,8 +93,8 @@ class TestAuthority:
     def test_one_record_suspends_the_whole_operator(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        house = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka-recovery-operator"}}
-        kubectl.apply(house | {"data": {"suspend": "maintenance until noon"}})
+        switch = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka-recovery-operator"}}
+        kubectl.apply(switch | {"data": {"suspend": "maintenance until noon"}})
         kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
         made.lose(orders=1)
 
@@ -102,7 +102,7 @@ class TestAuthority:
 
         assert "maintenance until noon" in condition(held, "Ready")["message"]
         assert made.leaders("orders") == [None]
-        kubectl.apply(house | {"data": {"suspend": "false"}})
+        kubectl.apply(switch | {"data": {"suspend": "false"}})
         assert finished(kubectl, held["metadata"]["name"])["status"]["outcome"] == "Recovered"
 
 

@@ -117,7 +117,7 @@ def run(
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
     settings = Settings(
         namespaces=places.watched,
-        house=(places.home, name),
+        switch=(places.home, name),
         lease=(places.home, name) if lease else None,
         authority=authority,
         probe=starting.duration("--probe", probe),

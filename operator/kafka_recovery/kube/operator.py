@@ -29,7 +29,6 @@ from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Answer, Reach
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
-from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
 from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
@@ -43,6 +42,7 @@ from kafka_recovery.kube.resources.kinds import (
     collections,
 )
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch, read_switch
 from kafka_recovery.kube.resources.watched_by import ClaimTimes, Places
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
@@ -61,7 +61,7 @@ _LOG = logging.getLogger(__name__)
 class Settings:
     """What an operator is started with. `namespaces` empty: all of them (needs a ClusterRole).
 
-    `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
+    `authority`: what no cluster and no rule exceeds. `switch`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
     server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of
     each wave, which no option changes: what Kafka may still do with a request that it did not answer is no matter of
@@ -70,7 +70,7 @@ class Settings:
     """
 
     namespaces: tuple[str, ...]
-    house: Key
+    switch: Key
     authority: Authority = Authority.OBSERVE
     probe: timedelta = timedelta(milliseconds=250)
     rescan: timedelta = timedelta(seconds=30)
@@ -175,13 +175,13 @@ class Operator:
             places=Places(settings.lease, settings.claims),
         )
 
-        def read() -> Awaitable[House]:
-            return read_house(api, settings.house, settings.authority)
+        def read() -> Awaitable[OperatorSwitch]:
+            return read_switch(api, settings.switch, settings.authority)
 
-        self._house = house = KnownHouse(read)
-        self._recoveries = Recoveries(api, self._clusters, self._events, self._metrics, house, self._recovery_soon)
+        self._switch = switch = KnownSwitch(read)
+        self._recoveries = Recoveries(api, self._clusters, self._events, self._metrics, switch, self._recovery_soon)
         self._policies = Policies(api)
-        self._housekeeping = Housekeeping(api, self._clusters, self._events, house)
+        self._housekeeping = Housekeeping(api, self._clusters, self._events, switch)
         if settings.webhook:
             self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export
@@ -221,7 +221,7 @@ class Operator:
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
             ("readiness", self._readiness.keep(api, collections(_KINDS, self._settings.namespaces))),
-            ("house", self._house.keep_up()),
+            ("switch", self._switch.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
             *(self._listening(api, self._webhook) if self._webhook else []),

@@ -118,7 +118,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
 ELSEWHERE = {
     ("kube/recoveries/endings.py", "first"),  # the same code, whichever it is
     ("kube/recoveries/progress.py", "code"),
-    ("kube/recoveries/told.py", "{each.get('reason') for each in old}"),
+    ("kube/recoveries/status_writer.py", "{each.get('reason') for each in old}"),
 }
 """What compares codes with one another, and decides by none."""
 

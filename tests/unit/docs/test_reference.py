@@ -75,7 +75,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
         (
             *("kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
             *("kube/recoveries/recoveries.py", "kube/recoveries/open_recovery.py", "kube/recoveries/progress.py"),
-            *("kube/recoveries/void_attestations.py", "kube/resources/house.py"),
+            *("kube/recoveries/void_attestations.py", "kube/resources/operator_switch.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py"),
             *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py", "kube/recoveries/hold_back.py"),
             *("kube/journal/notes.py", "kube/journal/record_journal.py", "kube/recoveries/left_plans.py"),
@@ -84,7 +84,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
     ),
     (
         (Place.PARTITION_RECOVERY, Place.RECOVERY_APPROVAL),
-        ("kube/resources/admission.py", "kube/recoveries/told.py", "kube/recoveries/approvals.py"),
+        ("kube/resources/admission.py", "kube/recoveries/status_writer.py", "kube/recoveries/approvals.py"),
     ),
     (
         (Place.WATCHED_CLUSTER, Place.PARTITION_RECOVERY, Place.FLEET_RANKING),

@@ -18,9 +18,9 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
-from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
 from kafka_recovery.kube.resources.watched_by import Places
 from kafka_recovery.kube.watching.incidents import Offline
 from kafka_recovery.kube.watching.outages import Outage
@@ -144,7 +144,7 @@ class Office:
     def __init__(self, world: World, api: OurObjects) -> None:
         self.world, self.api = world, api
         self.clusters, self.events, self.metrics = Clusters(), Told(), Metrics()
-        self.house = House(Authority.AUTOMATIC)
+        self.switch = OperatorSwitch(Authority.AUTOMATIC)
         self.looks: list[Key] = []
         self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=self.WORKERS)
         self.all = Recoveries(
@@ -152,7 +152,7 @@ class Office:
             cast(Any, self.clusters),
             cast(Any, self.events),
             self.metrics,
-            KnownHouse(self._house),
+            KnownSwitch(self._switch),
             self.queue.add,
         )
         self.task: asyncio.Task[None] | None = None
@@ -255,8 +255,8 @@ class Office:
         self.looks.append(key)
         return await self.all.reconcile(key)
 
-    async def _house(self) -> House:
-        return self.house
+    async def _switch(self) -> OperatorSwitch:
+        return self.switch
 
 
 def all_offline(office: Office) -> None:

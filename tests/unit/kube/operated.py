@@ -20,9 +20,9 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
-from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import Meta
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority
@@ -32,7 +32,7 @@ from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World
 from unit.virtual import awaited
 
-FULL = House(Authority.AUTOMATIC)
+FULL = OperatorSwitch(Authority.AUTOMATIC)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Operated:
     world: World
     api: OurObjects
     scope: Sequence[TopicPartition] = (ORDERS,)
-    house: House = FULL
+    switch: OperatorSwitch = FULL
     state: SeenCluster = field(default_factory=SeenCluster)
     unchecked: Reason | None = None
     unchecked_attestations: Reason | None = None
@@ -69,13 +69,13 @@ class Operated:
     automatic: int = 0
     in_vain: list[bool] = field(default_factory=list)
     """Of each try, whether it surely changed nothing."""
-    known_house: KnownHouse = field(init=False)
+    known_switch: KnownSwitch = field(init=False)
 
     def __post_init__(self) -> None:
-        async def read() -> House:
-            return self.house
+        async def read() -> OperatorSwitch:
+            return self.switch
 
-        self.known_house = KnownHouse(read)
+        self.known_switch = KnownSwitch(read)
 
     def process(self, shown: str | None = None, approval: ApprovedBy | None = None) -> RecoveryRun:
         """A run as a process that has just started makes it."""
@@ -146,7 +146,7 @@ class Operated:
             KEY,
             UID,
             "prod",
-            self.known_house,
+            self.known_switch,
             self.state,
             begun=begun if callable(begun) else lambda: False,
             failed=failed if callable(failed) else lambda: False,

@@ -21,8 +21,8 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.process import lease, session, starting
 from kafka_recovery.kube.process.starting import FAILED
-from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
 from unit.kube.our_objects import SILENT
 
 NOWHERE = """
@@ -200,9 +200,9 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
 
     def wire(api: Api) -> None:
         parts = {"_clusters": Stopped(), "_recoveries": Busy(), "_policies": Stopped(), "_events": Stopped()}
-        vars(operator).update(parts, _housekeeping=Stopped(), _house=KnownHouse(silent))
+        vars(operator).update(parts, _housekeeping=Stopped(), _switch=KnownSwitch(silent))
 
-    async def silent() -> House:
+    async def silent() -> OperatorSwitch:
         raise SILENT
 
     monkeypatch.setattr(operator, "_wire", wire)

@@ -11,8 +11,8 @@ from kafka_recovery.cli.kubectl.reading import SUSPENDED, Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
-from kafka_recovery.kube.resources.house import HOUSE, read_house
 from kafka_recovery.kube.resources.kinds import CLUSTERS
+from kafka_recovery.kube.resources.operator_switch import SWITCH, read_switch
 from kafka_recovery.recovery.supervision import Authority
 
 
@@ -26,7 +26,7 @@ def stops(session: Session, incident: Incident) -> list[str]:
         found.append(f"there is no WatchedCluster {cluster}; create it")
     elif spec.get("suspend"):
         found.append(f"cluster {cluster} is suspended; {_resume(session, f'--cluster {cluster}')}")
-    if _house_is_suspended(session):
+    if _switch_is_suspended(session):
         found.append(f"the operator of namespace {session.namespace} is suspended; {_resume(session, '--operator')}")
     if not found and incident.state == SUSPENDED:
         found.append(f"it is suspended: {incident.message}")
@@ -71,12 +71,12 @@ def _cluster_spec(session: Session, name: str) -> dict[str, Any] | None:
     return spec
 
 
-def _house_is_suspended(session: Session) -> bool:
+def _switch_is_suspended(session: Session) -> bool:
     """Of the operator beside the recovery; one that runs elsewhere tells in the recovery's status."""
     try:
-        house = asyncio.run(read_house(Loop(session.api), (session.namespace, HOUSE), Authority.AUTOMATIC))
+        switch = asyncio.run(read_switch(Loop(session.api), (session.namespace, SWITCH), Authority.AUTOMATIC))
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         return False
-    return house.suspended is not None
+    return switch.suspended is not None

@@ -23,8 +23,8 @@ from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
-from kafka_recovery.kube.resources.house import HOUSE, house_path
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES, Kind
+from kafka_recovery.kube.resources.operator_switch import SWITCH, switch_path
 
 LOOK = timedelta(seconds=1)
 """How often a recovery that is being ended is looked at."""
@@ -70,17 +70,17 @@ def suspend(session: Session, which: Which, wanted: bool) -> ExitCode:
 
 
 def _suspend_operator(session: Session, wanted: bool) -> ExitCode:
-    path = house_path((session.namespace, HOUSE))
+    path = switch_path((session.namespace, SWITCH))
     change: dict[str, Any] = {"data": {"suspend": str(wanted).lower()}}
     try:
         now = session.api.patch(path, change)
     except NotFound:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": HOUSE, "namespace": session.namespace}}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SWITCH, "namespace": session.namespace}}
         now = session.api.create(path.rpartition("/")[0], body | change)
     what = f"The operator of namespace {session.namespace} {_is(wanted)}. {_meaning(wanted)}"
-    where = f"If it runs in another namespace, say so: ConfigMap {HOUSE} holds for the one beside it."
+    where = f"If it runs in another namespace, say so: ConfigMap {SWITCH} holds for the one beside it."
     if not _is_there(session):
-        what = f"ConfigMap {HOUSE} of namespace {session.namespace} says suspend: {str(wanted).lower()}."
+        what = f"ConfigMap {SWITCH} of namespace {session.namespace} says suspend: {str(wanted).lower()}."
         where = f"BUT NO OPERATOR HAS ITS LEASE THERE. Where is it? Say its namespace: --namespace. {_meaning(wanted)}"
     write_result(session.output, plain(now), lines(what, where))
     return ExitCode.DONE
@@ -89,7 +89,7 @@ def _suspend_operator(session: Session, wanted: bool) -> ExitCode:
 def _is_there(session: Session) -> bool:
     """Whether an operator was ever there, as far as one may see."""
     try:
-        session.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{session.namespace}/leases/{HOUSE}")
+        session.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{session.namespace}/leases/{SWITCH}")
     except NotFound:
         return False
     except ApiError:

@@ -25,8 +25,8 @@ from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
+from kafka_recovery.kube.clusters.status_writer import ClusterStatusWriter, condition_of, is_of
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
-from kafka_recovery.kube.clusters.told import ToldClusters, condition_of, is_of
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -83,7 +83,7 @@ class Clusters:
     ) -> None:
         self.api = api
         self._objects = Objects(api)
-        self._told = ToldClusters(api, events)
+        self._told = ClusterStatusWriter(api, events)
         self._metrics = metrics
         self._pace = pace
         self._fence = fence

@@ -18,10 +18,10 @@ from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.resources.admission import Admission
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import RECOVERIES, History, strictest
 from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority
 
@@ -39,9 +39,11 @@ _TROUBLE = (ApiError, ClusterFault, *_OF_ONE)
 class Housekeeping:
     """Runs beside the reconciling, and never hurries."""
 
-    def __init__(self, api: Api, clusters: Clusters, events: Events, house: Callable[[], Awaitable[House]]) -> None:
+    def __init__(
+        self, api: Api, clusters: Clusters, events: Events, switch: Callable[[], Awaitable[OperatorSwitch]]
+    ) -> None:
         self._api = api
-        self._house = house
+        self._switch = switch
         self._admission = Admission(api)
         self._clusters = clusters
         self._events = events
@@ -93,13 +95,13 @@ class Housekeeping:
 
     async def _held(self, cluster: OpenCluster, journal: OrphanedJournal) -> str | None:
         """Why a person restores what this journal tells of, and not the operator."""
-        house = await self._house()
-        if strictest(house.authority, cluster.spec.authority) is Authority.OBSERVE:
+        switch = await self._switch()
+        if strictest(switch.authority, cluster.spec.authority) is Authority.OBSERVE:
             return "ObserveOnly: authority is Observe, of the operator or of the WatchedCluster"
         if cluster.spec.suspend:
             return f"Suspended: spec.suspend of WatchedCluster {cluster.key[1]} is true"
-        if house.suspended:
-            return str(house.suspended)
+        if switch.suspended:
+            return str(switch.suspended)
         oldest = await journal.oldest()
         why = await self._admission.of_journal(oldest) if oldest else None
         return str(why) if why else None

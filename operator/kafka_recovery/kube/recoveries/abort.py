@@ -11,7 +11,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries.approvals import too_late, unanswered
-from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.recoveries.status_writer import StatusWriter
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Objects
 from kafka_recovery.kube.watching.outages import Outage, outages_seen
@@ -23,7 +23,7 @@ _WHY = Reason(Decisive.ABORTED, "spec.abort is true; nobody could work on it, an
 
 
 async def ended_unworked(
-    raw: Object, recovery: PartitionRecovery, journal: RecordJournal, objects: Objects, told: Told
+    raw: Object, recovery: PartitionRecovery, journal: RecordJournal, objects: Objects, told: StatusWriter
 ) -> Sequence[Outage] | None:
     """End it; returns what its plan leaves without a leader. None: it has begun, so its orders are restored first.
 

@@ -24,13 +24,13 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy
+from kafka_recovery.kube.recoveries.status_writer import StatusWriter
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
-from kafka_recovery.kube.recoveries.told import Told
 from kafka_recovery.kube.recoveries.void_attestations import kept_void
 from kafka_recovery.kube.resources.admission import Admission
-from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 
@@ -47,8 +47,8 @@ class Assembly:
     api: Api
     clusters: Clusters
     metrics: Metrics
-    house: KnownHouse
-    told: Told
+    switch: KnownSwitch
+    told: StatusWriter
     objects: Objects
     holders: Callable[[Key], Mapping[TopicPartition, str]]
     soon: Callable[[Key, timedelta], None]
@@ -139,7 +139,7 @@ class _Parts:
             self._key,
             recovery.meta.uid,
             recovery.cluster_name,
-            self._shared.house,
+            self._shared.switch,
             cluster,
             begun=lambda: journal.begun,
             failed=self._progress.any_failed,

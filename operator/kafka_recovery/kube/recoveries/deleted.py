@@ -9,7 +9,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.recoveries.status_writer import StatusWriter
 from kafka_recovery.kube.resources.kinds import FINALIZER
 
 AGAIN = timedelta(seconds=10)
@@ -22,7 +22,7 @@ GIVE_UP_UNDOING = timedelta(minutes=10)
 class Deleted:
     """Lets deleted recoveries go in the end, though orders of theirs may be altered, and says so."""
 
-    told: Told
+    told: StatusWriter
 
     async def undoing(
         self, raw: Object, journal: RecordJournal, cluster: OpenCluster, since: datetime | None

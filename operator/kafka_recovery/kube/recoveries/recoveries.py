@@ -38,11 +38,11 @@ from kafka_recovery.kube.recoveries.open_recovery import (
 from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.recoveries.status_writer import StatusWriter
 from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
-from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery, read_recovery
 from kafka_recovery.kube.resources.objects import Key, SharedObjects
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch
 from kafka_recovery.kube.watching.room import INCIDENTS, OTHERS, Room, Used
 
 RESYNC = timedelta(minutes=1)
@@ -62,14 +62,14 @@ class Recoveries:
         clusters: Clusters,
         events: Events,
         metrics: Metrics,
-        house: KnownHouse,
+        switch: KnownSwitch,
         soon: Callable[[Key, timedelta], None],
     ) -> None:
         self._api = api
-        self._house = house
+        self._switch = switch
         self._objects = SharedObjects(api)
         self._clusters = clusters
-        self._told = Told(api, events)
+        self._told = StatusWriter(api, events)
         self._deleted = Deleted(self._told)
         self._metrics = metrics
         self._soon = soon
@@ -80,7 +80,7 @@ class Recoveries:
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
-        self._assembly = Assembly(api, clusters, metrics, house, self._told, self._objects, self._holders, soon)
+        self._assembly = Assembly(api, clusters, metrics, switch, self._told, self._objects, self._holders, soon)
         self._untaken: dict[Key, Untaken] = {}
         self._waiting = Waiting(soon)
 

@@ -14,9 +14,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
-from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
 from kafka_recovery.kube.resources.watched_by import elsewhere
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Authority, Permission
@@ -58,7 +58,7 @@ class KubeSupervision:
         key: Key,
         uid: str,
         cluster: str,
-        house: KnownHouse,
+        switch: KnownSwitch,
         state: ClusterState,
         *,
         begun: Callable[[], bool],
@@ -73,7 +73,7 @@ class KubeSupervision:
         self._uid = uid
         self._cluster_name = cluster
         self._policy_name: str | None = None
-        self._house = house
+        self._switch = switch
         self._state = state
         self._begun = begun
         self._failed = failed
@@ -131,26 +131,26 @@ class KubeSupervision:
     async def _read(self) -> Permission:
         """All of it is asked for at once: an election waits for half a dozen of these."""
         looked = await asyncio.gather(
-            self._objects.recovery(self._key), self._house(), self._ruled(), return_exceptions=True
+            self._objects.recovery(self._key), self._switch(), self._ruled(), return_exceptions=True
         )
         recovery = _held(looked[0])
         self._attested = recovery.attestations
         if over := self._over(recovery):
             return self._halted(over)
-        house, (cluster, policy) = _held(looked[1]), _held(looked[2])
+        switch, (cluster, policy) = _held(looked[1]), _held(looked[2])
         if unruled := _unruled(recovery, cluster):
             return self._until_told(unruled)
         if policy is not None:
             self._last = policy.policy
         read = (recovery, cluster) if policy is None else (recovery, cluster, policy)
         self._beyond_us = next(filter(None, (each.unknown.restricts for each in read)), None)
-        self._again = lambda: self._judged(self._house.last or house, recovery, cluster)
-        return self._judged(house, recovery, cluster)
+        self._again = lambda: self._judged(self._switch.last or switch, recovery, cluster)
+        return self._judged(switch, recovery, cluster)
 
-    def _judged(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Permission:
-        halt = self._refused() or self._halt(house, recovery, cluster)
+    def _judged(self, switch: OperatorSwitch, recovery: PartitionRecovery, cluster: WatchedCluster) -> Permission:
+        halt = self._refused() or self._halt(switch, recovery, cluster)
         attested = self._signs.applied(recovery.attestations)
-        return Permission(self._last, self._authority(house, cluster), halt, attestations=attested)
+        return Permission(self._last, self._authority(switch, cluster), halt, attestations=attested)
 
     async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
         """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""
@@ -181,7 +181,7 @@ class KubeSupervision:
         name = missing.path.rpartition("/")[2]
         return Reason("InvalidReference", f"{kind} {name} is not there: without it nothing is elected; create it")
 
-    def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
+    def _halt(self, switch: OperatorSwitch, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
         if recovery.suspend:
             return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
         if self._lease and cluster.watched_by not in (None, self._lease):
@@ -191,11 +191,11 @@ class KubeSupervision:
             return Reason("WatchedClusterDeleted", message)
         if cluster.suspend:
             return Reason("Suspended", f"spec.suspend of WatchedCluster {cluster.meta.name} is true")
-        return house.suspended or self._state.isolated()
+        return switch.suspended or self._state.isolated()
 
-    def _authority(self, house: House, cluster: WatchedCluster) -> Authority:
+    def _authority(self, switch: OperatorSwitch, cluster: WatchedCluster) -> Authority:
         """Before a recovery has begun, Observe is shown as Approve: it plans, and its approval is never honoured."""
-        allowed = strictest(house.authority, cluster.authority)
+        allowed = strictest(switch.authority, cluster.authority)
         self.caution = None
         if allowed is Authority.OBSERVE:
             self.caution = Reason(OBSERVE_ONLY, "authority is Observe: this shows what would be done, no more")

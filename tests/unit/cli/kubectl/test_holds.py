@@ -31,7 +31,7 @@ def cluster(incidents: Incidents, plan: Plan) -> None:
 def operator(incidents: Incidents, plan: Plan) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/kafka-recovery-operator"
     incidents.kubernetes.memory.objects[path] = {
-        "metadata": {"name": "kafka-recovery-operator", "uid": "house"},
+        "metadata": {"name": "kafka-recovery-operator", "uid": "switch"},
         "data": {"suspend": "true"},
     }
 

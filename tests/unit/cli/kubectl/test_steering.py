@@ -13,13 +13,13 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
-from kafka_recovery.kube.resources.house import house_path
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import switch_path
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
-HOUSE = house_path((NAMESPACE, "kafka-recovery-operator"))
+SWITCH = switch_path((NAMESPACE, "kafka-recovery-operator"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kafka/leases/kafka-recovery-operator"
 
 
@@ -64,10 +64,10 @@ def test_the_whole_operator_is_suspended_also_where_its_record_is_missing(
 
     assert done.exit_code == 0
     assert done.stdout.startswith("The operator of namespace kafka is suspended.")
-    assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "true"}
-    kubernetes.memory.objects[HOUSE]["data"]["other"] = "kept"
+    assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "true"}
+    kubernetes.memory.objects[SWITCH]["data"]["other"] = "kept"
     assert plugin("resume", "--operator").exit_code == 0
-    assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "false", "other": "kept"}
+    assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "false", "other": "kept"}
 
 
 def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugin, kubernetes: SmallKubernetes) -> None:
@@ -77,7 +77,7 @@ def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugi
     assert done.exit_code == 0
     assert "BUT NO OPERATOR HAS ITS LEASE THERE" in done.stdout + done.stderr
     assert "is suspended" not in done.stdout
-    assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "true"}
+    assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "true"}
 
 
 @pytest.mark.parametrize(

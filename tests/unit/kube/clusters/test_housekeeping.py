@@ -21,9 +21,9 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.housekeeping import EVERY, FIRST, Housekeeping, to_prune
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
-from kafka_recovery.kube.resources.house import House as HouseRules
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, History, read_cluster
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch as HouseRules
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority
@@ -107,7 +107,7 @@ class Small:
         self.orphans = {}
 
 
-class House:
+class OperatorSwitch:
     """Housekeeping for one cluster; what it says and whom it tells."""
 
     def __init__(self, world: World) -> None:
@@ -116,13 +116,13 @@ class House:
         self.said: list[str] = []
         self.told: list[Key] = []
         clusters = SimpleNamespace(open=lambda: [self.cluster], tell=self.told.append, soon=self.told.append)
-        self.house = HouseRules(Authority.AUTOMATIC)
+        self.switch = HouseRules(Authority.AUTOMATIC)
         self.notes: list[str] = []
         self.chores = Housekeeping(cast(Any, self.api), cast(Any, clusters), cast(Any, self), self.rules)
         policy_in_force(self.api, RECORDS_POLICY)
 
     async def rules(self) -> HouseRules:
-        return self.house
+        return self.switch
 
     async def say(self, about: Object, type: str, reason: str, action: str, note: str) -> None:
         self.said.append(reason)
@@ -145,45 +145,45 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def switch(tmp_path: Path) -> OperatorSwitch:
     world = World(tmp_path)
     world.offline()
-    return House(world)
+    return OperatorSwitch(world)
 
 
 @taking_no_time
-async def test_orders_of_a_recovery_that_was_removed_by_force_come_back(house: House) -> None:
-    await house.orphan()
-    assert house.cluster.world.unrestored() == [ORDERS]
-    await house.for_a_while(0.5)
+async def test_orders_of_a_recovery_that_was_removed_by_force_come_back(switch: OperatorSwitch) -> None:
+    await switch.orphan()
+    assert switch.cluster.world.unrestored() == [ORDERS]
+    await switch.for_a_while(0.5)
 
-    assert house.cluster.world.unrestored() == []
-    assert (house.said, house.cluster.world.leader(), house.cluster.looks) == (["OrphanedJournal"], None, 1)
-
-
-def suspended(house: House) -> None:
-    house.house = HouseRules(Authority.AUTOMATIC, Reason("Suspended", "ConfigMap kafka/operator says suspend: true"))
+    assert switch.cluster.world.unrestored() == []
+    assert (switch.said, switch.cluster.world.leader(), switch.cluster.looks) == (["OrphanedJournal"], None, 1)
 
 
-def observing(house: House) -> None:
-    house.house = HouseRules(Authority.OBSERVE)
+def suspended(switch: OperatorSwitch) -> None:
+    switch.switch = HouseRules(Authority.AUTOMATIC, Reason("Suspended", "ConfigMap kafka/operator says suspend: true"))
 
 
-def cluster_suspended(house: House) -> None:
-    house.cluster.spec = replace(house.cluster.spec, suspend=True)
+def observing(switch: OperatorSwitch) -> None:
+    switch.switch = HouseRules(Authority.OBSERVE)
 
 
-def cluster_observed(house: House) -> None:
-    house.cluster.spec = replace(house.cluster.spec, authority=Authority.OBSERVE)
+def cluster_suspended(switch: OperatorSwitch) -> None:
+    switch.cluster.spec = replace(switch.cluster.spec, suspend=True)
 
 
-def without_the_policy(house: House) -> None:
+def cluster_observed(switch: OperatorSwitch) -> None:
+    switch.cluster.spec = replace(switch.cluster.spec, authority=Authority.OBSERVE)
+
+
+def without_the_policy(switch: OperatorSwitch) -> None:
     for plural in POLICIES_OF_ADMISSION:
-        house.api.objects.pop(f"/apis/admissionregistration.k8s.io/v1/{plural}/{RECORDS_POLICY}", None)
+        switch.api.objects.pop(f"/apis/admissionregistration.k8s.io/v1/{plural}/{RECORDS_POLICY}", None)
 
 
-def with_a_policy_that_came_later(house: House) -> None:
-    policy_in_force(house.api, RECORDS_POLICY, "2026-11-21T12:00:01Z")
+def with_a_policy_that_came_later(switch: OperatorSwitch) -> None:
+    policy_in_force(switch.api, RECORDS_POLICY, "2026-11-21T12:00:01Z")
 
 
 @pytest.mark.parametrize(
@@ -199,61 +199,61 @@ def with_a_policy_that_came_later(house: House) -> None:
 )
 @taking_no_time
 async def test_an_orphan_that_the_operator_may_not_act_on_or_believe_is_left_to_a_person(
-    house: House, hold: Callable[[House], None], why: str
+    switch: OperatorSwitch, hold: Callable[[OperatorSwitch], None], why: str
 ) -> None:
-    hold(house)
+    hold(switch)
 
-    await house.orphan()
-    await house.for_a_while(3)
+    await switch.orphan()
+    await switch.for_a_while(3)
 
-    assert house.cluster.world.unrestored() == [ORDERS], "no order is touched"
-    assert house.said == ["OrphanedJournal"], "said once"
-    assert f"({why}: " in house.notes[0]
-    assert "kafka-recovery undo --records" in house.notes[0]
+    assert switch.cluster.world.unrestored() == [ORDERS], "no order is touched"
+    assert switch.said == ["OrphanedJournal"], "said once"
+    assert f"({why}: " in switch.notes[0]
+    assert "kafka-recovery undo --records" in switch.notes[0]
 
 
 @taking_no_time
-async def test_an_orphan_is_restored_once_the_operator_may(house: House) -> None:
-    suspended(house)
+async def test_an_orphan_is_restored_once_the_operator_may(switch: OperatorSwitch) -> None:
+    suspended(switch)
 
-    await house.orphan()
-    going = asyncio.get_running_loop().create_task(house.for_a_while(4))
+    await switch.orphan()
+    going = asyncio.get_running_loop().create_task(switch.for_a_while(4))
     await asyncio.sleep(90)
-    assert house.cluster.world.unrestored() == [ORDERS]
-    house.house = HouseRules(Authority.APPROVE)
+    assert switch.cluster.world.unrestored() == [ORDERS]
+    switch.switch = HouseRules(Authority.APPROVE)
     await going
 
-    assert house.cluster.world.unrestored() == []
+    assert switch.cluster.world.unrestored() == []
 
 
 @taking_no_time
-async def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None:
-    recovery = house.api.recovery()
-    await house.orphan()
-    house.api.objects[RECOVERIES.path(*KEY)] = recovery
-    await house.for_a_while(3)
+async def test_a_run_whose_recovery_is_there_is_left_to_it(switch: OperatorSwitch) -> None:
+    recovery = switch.api.recovery()
+    await switch.orphan()
+    switch.api.objects[RECOVERIES.path(*KEY)] = recovery
+    await switch.for_a_while(3)
 
-    assert (house.cluster.world.unrestored(), house.said) == ([ORDERS], [])
+    assert (switch.cluster.world.unrestored(), switch.said) == ([ORDERS], [])
 
 
 @taking_no_time
-async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
-    await house.orphan()
-    copy_a_record_of_nobody(house.api)
-    await house.for_a_while(5)
+async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(switch: OperatorSwitch) -> None:
+    await switch.orphan()
+    copy_a_record_of_nobody(switch.api)
+    await switch.for_a_while(5)
 
-    assert house.cluster.world.unrestored() == []
-    assert house.said == ["OrphanedJournal"] * 2, "one that it is restored, one of the damage"
+    assert switch.cluster.world.unrestored() == []
+    assert switch.said == ["OrphanedJournal"] * 2, "one that it is restored, one of the damage"
 
 
-def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(house: House) -> None:
+def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(switch: OperatorSwitch) -> None:
     """Its own run restored it after all, or a person deleted its records: nothing of it is found any more."""
-    house.cluster.orphans = {ORDERS: "a lost one"}
+    switch.cluster.orphans = {ORDERS: "a lost one"}
 
-    in_no_time(house.for_a_while(2.5))
+    in_no_time(switch.for_a_while(2.5))
 
-    assert (house.cluster.orphans, house.told) == ({}, [PROD, PROD])
-    assert house.cluster.looks == 1, "nor is it looked for again"
+    assert (switch.cluster.orphans, switch.told) == ({}, [PROD, PROD])
+    assert switch.cluster.looks == 1, "nor is it looked for again"
 
 
 @pytest.mark.parametrize(
@@ -269,21 +269,21 @@ def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(house
     ids=lambda trouble: type(trouble).__name__,
 )
 @taking_no_time
-async def test_no_trouble_ends_the_process_and_it_is_tried_again(house: House, trouble: Exception) -> None:
-    await house.orphan()
-    house.cluster.trouble = trouble
-    going = asyncio.get_running_loop().create_task(house.for_a_while(5))
+async def test_no_trouble_ends_the_process_and_it_is_tried_again(switch: OperatorSwitch, trouble: Exception) -> None:
+    await switch.orphan()
+    switch.cluster.trouble = trouble
+    going = asyncio.get_running_loop().create_task(switch.for_a_while(5))
     await asyncio.sleep(30)
-    house.cluster.trouble = None
+    switch.cluster.trouble = None
 
     assert await going
-    assert house.cluster.world.unrestored() == []
+    assert switch.cluster.world.unrestored() == []
 
 
-def test_a_time_that_nobody_can_read_ends_nothing_either(house: House) -> None:
-    house.api.put(RECOVERIES, "odd", house.api.recovery()["spec"], {"finished": True, "finishedAt": "yesterday"})
+def test_a_time_that_nobody_can_read_ends_nothing_either(switch: OperatorSwitch) -> None:
+    switch.api.put(RECOVERIES, "odd", switch.api.recovery()["spec"], {"finished": True, "finishedAt": "yesterday"})
 
-    assert in_no_time(house.for_a_while(2))
+    assert in_no_time(switch.for_a_while(2))
 
 
 @pytest.mark.parametrize(
@@ -298,23 +298,23 @@ def test_a_time_that_nobody_can_read_ends_nothing_either(house: House) -> None:
     ids=["finished long ago", "open", "what it left is offline still", "of another cluster", "finished just now"],
 )
 def test_only_what_finished_long_ago_in_this_cluster_is_deleted(
-    house: House, change: Callable[[Object], object], kept: bool
+    switch: OperatorSwitch, change: Callable[[Object], object], kept: bool
 ) -> None:
     status = {"finished": True, "finishedAt": "2020-01-01T00:00:00Z"}
-    change(house.api.put(RECOVERIES, "old", house.api.recovery()["spec"], status))
+    change(switch.api.put(RECOVERIES, "old", switch.api.recovery()["spec"], status))
 
-    in_no_time(house.for_a_while(0.5))
+    in_no_time(switch.for_a_while(0.5))
 
-    assert (RECOVERIES.path(NAMESPACE, "old") in house.api.objects) == kept
-    assert RECOVERIES.path(*KEY) in house.api.objects
+    assert (RECOVERIES.path(NAMESPACE, "old") in switch.api.objects) == kept
+    assert RECOVERIES.path(*KEY) in switch.api.objects
 
 
-def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(house: House) -> None:
-    house.api.put(RECOVERIES, NAME, house.api.recovery()["spec"], {"finished": True, "outcome": "Aborted"})
+def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(switch: OperatorSwitch) -> None:
+    switch.api.put(RECOVERIES, NAME, switch.api.recovery()["spec"], {"finished": True, "outcome": "Aborted"})
 
-    in_no_time(house.for_a_while(0.5))
+    in_no_time(switch.for_a_while(0.5))
 
-    assert set(house.cluster.forgotten) == {"deleted", f"elsewhere/{NAME}"}, "each is looked up where it is"
+    assert set(switch.cluster.forgotten) == {"deleted", f"elsewhere/{NAME}"}, "each is looked up where it is"
 
 
 @taking_no_time

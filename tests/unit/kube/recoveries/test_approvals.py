@@ -19,7 +19,6 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.approvals import objection
 from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.status import status_of
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
@@ -28,6 +27,7 @@ from kafka_recovery.kube.resources.kinds import (
     Meta,
     read_approval,
 )
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, UID
 from unit.kube.kubernetes_in_memory import NOON
@@ -331,12 +331,12 @@ async def test_without_the_admission_policy_no_plan_that_may_lose_records_is_app
 
 
 async def test_under_observe_the_plan_is_shown_and_no_approval_counts(by_hand: Operated) -> None:
-    by_hand.house = House(Authority.OBSERVE)
+    by_hand.switch = OperatorSwitch(Authority.OBSERVE)
 
     question = await asked(by_hand)
     by_hand.api.approve(question.digest)
     held = await question.after(60), question.reason
-    by_hand.house = House(Authority.APPROVE)
+    by_hand.switch = OperatorSwitch(Authority.APPROVE)
 
     assert (*held, await question.after(1)) == ("", "ObserveOnly", "ann")
     assert by_hand.answers == [("yes", "ObserveOnly"), ("yes", None)]

@@ -11,15 +11,15 @@ import pytest
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.supervision import OVER
-from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch, read_switch
 from kafka_recovery.recovery.supervision import Authority, Permission
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.operated import Operated
 from unit.kube.our_objects import SILENT, OurObjects, inhabited
 from unit.recovery.world import World
 
-HOUSE = ("kafka", "operator")
+SWITCH = ("kafka", "operator")
 CONFIG = "/api/v1/namespaces/kafka/configmaps/operator"
 AUTOMATIC, APPROVE, OBSERVE = Authority.AUTOMATIC, Authority.APPROVE, Authority.OBSERVE
 
@@ -48,7 +48,7 @@ def cluster_deletion(owners: Operated) -> None:
 
 
 def house_suspended(owners: Operated) -> None:
-    owners.house = House(AUTOMATIC, Reason("Suspended", "by ConfigMap"))
+    owners.switch = OperatorSwitch(AUTOMATIC, Reason("Suspended", "by ConfigMap"))
 
 
 def cut_off(owners: Operated) -> None:
@@ -152,11 +152,11 @@ async def test_a_cluster_may_be_given_another_policy(owners: Operated) -> None:
 
 
 async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owners: Operated) -> None:
-    async def silent() -> House:
+    async def silent() -> OperatorSwitch:
         raise SILENT
 
     supervision = owners.supervision()
-    supervision._house = KnownHouse(silent)
+    supervision._switch = KnownSwitch(silent)
 
     halted = (await supervision.permission()).halted
     assert halted
@@ -179,7 +179,7 @@ async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owne
 async def test_the_strictest_authority_holds_and_observe_is_shown_as_a_plan(
     owners: Operated, operator: Authority, cluster: Authority, allowed: Authority, caution: str | None
 ) -> None:
-    owners.house = House(operator)
+    owners.switch = OperatorSwitch(operator)
     owners.api.change(CLUSTERS, "prod", authority=str(cluster))
     supervision = owners.supervision()
 
@@ -190,7 +190,7 @@ async def test_the_strictest_authority_holds_and_observe_is_shown_as_a_plan(
 
 
 async def test_what_has_begun_is_halted_under_observe(owners: Operated) -> None:
-    owners.house = House(OBSERVE)
+    owners.switch = OperatorSwitch(OBSERVE)
 
     now = await permission(owners, begun=lambda: True)
 
@@ -286,13 +286,13 @@ async def test_the_operator_is_suspended_by_anything_but_a_clear_no(
     api = OurObjects()
     api.objects[CONFIG] = {"metadata": {"name": "operator"}} | ({} if data is None else {"data": data})
 
-    house = await read_house(api, HOUSE, APPROVE)
+    switch = await read_switch(api, SWITCH, APPROVE)
 
-    assert (house.authority, house.suspended is not None) == (APPROVE, suspended)
+    assert (switch.authority, switch.suspended is not None) == (APPROVE, suspended)
 
 
 async def test_without_its_record_the_operator_is_not_suspended() -> None:
-    assert await read_house(OurObjects(), HOUSE, APPROVE) == House(APPROVE)
+    assert await read_switch(OurObjects(), SWITCH, APPROVE) == OperatorSwitch(APPROVE)
 
 
 async def test_a_record_that_cannot_be_read_is_no_permission() -> None:
@@ -300,4 +300,4 @@ async def test_a_record_that_cannot_be_read_is_no_permission() -> None:
     api.unread = "/configmaps/"
 
     with pytest.raises(ApiError):
-        await read_house(api, HOUSE, APPROVE)
+        await read_switch(api, SWITCH, APPROVE)

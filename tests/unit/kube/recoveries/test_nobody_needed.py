@@ -12,8 +12,8 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.pauses import LOOK
 from kafka_recovery.kube.recoveries.status import Phase, status_of
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.operated import FULL, Going, Operated
@@ -53,18 +53,18 @@ async def test_the_plan_that_was_shown_is_carried_out_when_the_cool_down_is_over
 
 
 @pytest.mark.parametrize(
-    ("house", "caution", "because"),
+    ("switch", "caution", "because"),
     [
         (FULL, COOLS, COOLS.message),
-        (House(Authority.APPROVE), None, "authority is Approve, of the operator or of the WatchedCluster"),
-        (House(Authority.OBSERVE), None, None),
+        (OperatorSwitch(Authority.APPROVE), None, "authority is Approve, of the operator or of the WatchedCluster"),
+        (OperatorSwitch(Authority.OBSERVE), None, None),
     ],
     ids=["cool-down", "authority", "observed"],
 )
 async def test_whoever_is_asked_about_what_the_policy_asks_nobody_about_reads_why(
-    by_itself: Operated, house: House, caution: Reason | None, because: str | None
+    by_itself: Operated, switch: OperatorSwitch, caution: Reason | None, because: str | None
 ) -> None:
-    by_itself.house, by_itself.state.cools = house, caution
+    by_itself.switch, by_itself.state.cools = switch, caution
     going = await waiting(by_itself)
     told = shown_in_status(going)
 
@@ -72,7 +72,7 @@ async def test_whoever_is_asked_about_what_the_policy_asks_nobody_about_reads_wh
     if because:
         assert "Nobody knows yet: start nothing, approve nothing" in told["waiting"]
         assert "would elect broker 2 on 1 partition, if it is approved." in told["summary"]
-    by_itself.house, by_itself.state.cools = FULL, None
+    by_itself.switch, by_itself.state.cools = FULL, None
     going.run.wake()
     assert await going.end() is End.RECOVERED
     told = shown_in_status(going)
@@ -109,10 +109,10 @@ def shown_in_status(going: Going) -> dict[str, Any]:
 
 
 async def test_the_plan_that_was_shown_is_carried_out_when_the_operator_may_act_by_itself(by_itself: Operated) -> None:
-    by_itself.house = House(Authority.APPROVE)
+    by_itself.switch = OperatorSwitch(Authority.APPROVE)
     going = await waiting(by_itself)
     shown = going.digest
-    by_itself.house = FULL
+    by_itself.switch = FULL
     going.run.wake()
 
     assert (await going.end(within=LOOK.total_seconds()), going.digest) == (End.RECOVERED, shown)

@@ -13,8 +13,8 @@ import pytest
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.status import Phase, status_of
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
@@ -146,7 +146,7 @@ async def test_no_plan_that_stands_on_it_is_executed_while_nobody_checks_who_att
 @pytest.fixture
 def by_hand(operated: Operated) -> Operated:
     """A person is asked about everything."""
-    operated.house = House(Authority.APPROVE)
+    operated.switch = OperatorSwitch(Authority.APPROVE)
     return operated
 
 
@@ -253,7 +253,7 @@ async def test_what_was_void_stands_in_the_status_and_is_void_in_the_next_proces
     said = lost_by(office.world)
     office.api.change(RECOVERIES, NAME, attestations=[said])
     office.world.after("gather", lambda: setattr(four, "disk_failed", True))
-    office.house = House(Authority.APPROVE)
+    office.switch = OperatorSwitch(Authority.APPROVE)
     office.takes_up()
     await asyncio.sleep(5)
 
@@ -262,7 +262,7 @@ async def test_what_was_void_stands_in_the_status_and_is_void_in_the_next_proces
     assert "broker 4 answered for its copy of orders-0" in void["message"]
     await office.all.stop()
     again = Office(office.world, office.api)
-    again.house = House(Authority.APPROVE)
+    again.switch = OperatorSwitch(Authority.APPROVE)
     again.takes_up()
     await asyncio.sleep(60)
     assert again.reason() == "LogDirOffline"

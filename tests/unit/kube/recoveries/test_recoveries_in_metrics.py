@@ -10,8 +10,8 @@ import pytest
 
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.kube.machinery.metrics import labelled
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
@@ -54,13 +54,13 @@ async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_
 
 async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
     """An alert begins to wait anew when it is taken back for a moment."""
-    office.house = House(Authority.OBSERVE)
+    office.switch = OperatorSwitch(Authority.OBSERVE)
 
     office.takes_up()
     await office.until("ObserveOnly")
     await office.all.stop()
     again = Office(office.world, office.api)
-    again.house = office.house
+    again.switch = office.switch
     seen: set[float] = set()
     tell_of = again.metrics.recoveries_open
 

@@ -16,8 +16,8 @@ from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
 from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
 from unit.kube.operated import Going, Operated, died, plans
@@ -112,31 +112,31 @@ async def test_however_many_say_something_they_are_listed_twice_a_second_at_most
 
 
 async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
-    automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
-    keeping_up = asyncio.get_running_loop().create_task(automatic.known_house.keep_up())
+    automatic.switch = OperatorSwitch(Authority.AUTOMATIC, SUSPENDED)
+    keeping_up = asyncio.get_running_loop().create_task(automatic.known_switch.keep_up())
 
     going = Going(automatic.process())
     await asyncio.sleep(1000)
-    automatic.house = House(Authority.AUTOMATIC)
+    automatic.switch = OperatorSwitch(Authority.AUTOMATIC)
 
     assert await going.end(within=16) is End.RECOVERED
     assert not keeping_up.done()
 
 
 async def test_a_defect_in_reading_the_operators_config_map_ends_nothing() -> None:
-    now = House(Authority.APPROVE)
-    found: list[House | Exception] = [RuntimeError("a defect"), ApiError(500, "InternalError", "no"), now]
+    now = OperatorSwitch(Authority.APPROVE)
+    found: list[OperatorSwitch | Exception] = [RuntimeError("a defect"), ApiError(500, "InternalError", "no"), now]
 
-    async def read() -> House:
+    async def read() -> OperatorSwitch:
         if isinstance(next_one := found.pop(0), Exception):
             raise next_one
         return next_one
 
-    house = KnownHouse(read)
-    keeping_up = asyncio.get_running_loop().create_task(house.keep_up())
+    switch = KnownSwitch(read)
+    keeping_up = asyncio.get_running_loop().create_task(switch.keep_up())
     await asyncio.sleep(11)
 
-    assert (house.last, keeping_up.done()) == (now, False)
+    assert (switch.last, keeping_up.done()) == (now, False)
     keeping_up.cancel()
 
 
@@ -145,7 +145,7 @@ def suspended(operated: Operated) -> None:
 
 
 def suspended_everywhere(operated: Operated) -> None:
-    operated.house = House(Authority.AUTOMATIC, SUSPENDED)
+    operated.switch = OperatorSwitch(Authority.AUTOMATIC, SUSPENDED)
 
 
 def cut_off(operated: Operated) -> None:

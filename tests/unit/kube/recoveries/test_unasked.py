@@ -13,8 +13,8 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.pauses import LOOK
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
 from unit.kube.operated import FULL, Going, Operated
@@ -49,11 +49,11 @@ def resumed(operated: Operated) -> None:
 
 
 def observed(operated: Operated) -> None:
-    operated.house = House(Authority.OBSERVE)
+    operated.switch = OperatorSwitch(Authority.OBSERVE)
 
 
 def automatic_again(operated: Operated) -> None:
-    operated.house = FULL
+    operated.switch = FULL
 
 
 def cut_off(operated: Operated) -> None:
@@ -192,13 +192,13 @@ async def test_what_a_halt_stopped_is_not_elected_by_itself_while_a_person_is_ne
 ) -> None:
     both.world.after("elect", lambda: suspended(both))
     going = await Going.up_to(Phase.HELD, both.process())
-    both.house = House(Authority.APPROVE)
+    both.switch = OperatorSwitch(Authority.APPROVE)
     resumed(both)
     going.run.wake()
     await asyncio.sleep(600)
 
     assert (led(both), going.run.progress.phase) == ([True, False, False], Phase.AWAITING_APPROVAL)
-    both.house = FULL
+    both.switch = FULL
     going.run.wake()
     await asyncio.sleep(60)
     assert led(both) == [True, True, False]

@@ -13,8 +13,8 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.pauses import LOOK
 from kafka_recovery.kube.recoveries.status import Phase, status_of
-from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES
+from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.operated import Going, Operated
@@ -269,7 +269,7 @@ async def test_an_approval_that_does_nothing_is_named_where_its_plan_is_asked_ab
         f"{question.digest[:12]} now: read it"
     )
 
-    by_hand.house = House(Authority.OBSERVE)
+    by_hand.switch = OperatorSwitch(Authority.OBSERVE)
     by_hand.api.approve(question.digest)
     await question.after(10)
 

@@ -17,7 +17,7 @@ from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
 
-HOUSE = "kafka-recovery-operator"
+SWITCH = "kafka-recovery-operator"
 """The name of the operator's own ConfigMap, whose key `suspend` stops everything, unless it was given another one."""
 
 EVERY = timedelta(seconds=5)
@@ -25,25 +25,25 @@ EVERY = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class OperatorSwitch:
     """What holds for the whole operator: how far it may go, and why nothing may be elected, if so."""
 
     authority: Authority
     suspended: Reason | None = None
 
 
-class KnownHouse:
+class KnownSwitch:
     """What was read last, by anybody: good enough for who waits. Who is about to act calls it, and reads anew."""
 
-    def __init__(self, read: Callable[[], Awaitable[House]]) -> None:
-        self.last: House | None = None
+    def __init__(self, read: Callable[[], Awaitable[OperatorSwitch]]) -> None:
+        self.last: OperatorSwitch | None = None
         """None: it was never read."""
-        self._read: SharedReads[str, House] = SharedReads(lambda _: read())
+        self._read: SharedReads[str, OperatorSwitch] = SharedReads(lambda _: read())
 
-    async def __call__(self) -> House:
+    async def __call__(self) -> OperatorSwitch:
         """As it is now. Raises ApiError."""
-        self.last = house = await self._read(HOUSE)
-        return house
+        self.last = switch = await self._read(SWITCH)
+        return switch
 
     async def keep_up(self) -> None:
         """Read it for ever; while that can't be, what was read before is the last."""
@@ -65,17 +65,19 @@ class Reads(Protocol):
         ...
 
 
-def house_path(key: Key) -> str:
+def switch_path(key: Key) -> str:
     """Where the API keeps the operator's own ConfigMap."""
     return f"/api/v1/namespaces/{key[0]}/configmaps/{key[1]}"
 
 
-async def read_house(api: Reads, key: Key, authority: Authority) -> House:
+async def read_switch(api: Reads, key: Key, authority: Authority) -> OperatorSwitch:
     """What the operator's own ConfigMap says now; `authority` is what it was started with. Raises ApiError."""
     try:
-        data = (await api.get(house_path(key), deadline=SOON)).get("data") or {}
+        data = (await api.get(switch_path(key), deadline=SOON)).get("data") or {}
     except NotFound:
-        return House(authority)
+        return OperatorSwitch(authority)
     if str(data.get("suspend", "false")).lower() in ("", "false"):
-        return House(authority)
-    return House(authority, Reason("Suspended", f"ConfigMap {key[0]}/{key[1]} says suspend: {data['suspend']}"))
+        return OperatorSwitch(authority)
+    return OperatorSwitch(
+        authority, Reason("Suspended", f"ConfigMap {key[0]}/{key[1]} says suspend: {data['suspend']}")
+    )

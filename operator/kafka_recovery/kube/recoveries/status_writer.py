@@ -31,7 +31,7 @@ from kafka_recovery.kube.watching.outages import Outage
 _LOG = logging.getLogger(__name__)
 
 
-class Told:
+class StatusWriter:
     """Writes what is known; a status that another wrote meanwhile raises Requeue."""
 
     def __init__(self, api: Api, events: Events) -> None:

@@ -29,7 +29,7 @@ _WELL = {
 """Of orders that are altered the recovery tells; here only that a deletion waits for them."""
 
 
-class ToldClusters:
+class ClusterStatusWriter:
     """A status that another wrote meanwhile raises Requeue."""
 
     def __init__(self, api: Api, events: Events) -> None:
