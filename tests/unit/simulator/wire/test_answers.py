@@ -10,7 +10,7 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
@@ -18,7 +18,7 @@ from kafka_recovery.cluster.metadata import topic_uuid
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
-from unit.simulator.wire.asking import Client
+from unit.simulator.wire.asking import Client, fetch
 
 
 def page(client: Client, limit: int, cursor: Any = None, *names: str) -> tuple[list[tuple[str, int]], Any]:
@@ -145,15 +145,7 @@ def test_fetch_tells_where_epochs_end(epoch: int, offset: int, error: int, diver
     id = kafka.create_topic("orders", [[1, 2, 3]])
     kafka.producer("writer", TopicPartition("orders", 0)).send(3)
     kafka.run_for(2)
-    make = FetchRequest.FetchTopic
-    part = make.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=epoch, log_start_offset=-1,
-        partition_max_bytes=1,
-    )  # fmt: skip
-    request = FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
-        topics=[make(topic_id=topic_uuid(id), partitions=[part])], forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
+    request = fetch(offset, last_epoch=epoch, topic_id=topic_uuid(id))
 
     found = Client(kafka, 2).ask(request, 17).responses[0].partitions[0]
 

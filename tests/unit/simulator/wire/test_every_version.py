@@ -23,7 +23,7 @@ from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
-from unit.simulator.wire.asking import Client, describe_quorum
+from unit.simulator.wire.asking import Client, describe_quorum, fetch, log_end, reassignment
 
 FIVE_RECORDS = TopicPartition("orders", 0)
 
@@ -62,13 +62,6 @@ def describe_configs(_: TopicId) -> Any:
     return DescribeConfigsRequest(resources=[wanted])
 
 
-def alter_reassignments(_: TopicId) -> Any:
-    """Another order of the same replicas."""
-    make = AlterPartitionReassignmentsRequest.ReassignableTopic
-    partition = make.ReassignablePartition(partition_index=0, replicas=[3, 2, 1])
-    return AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=[make(name="orders", partitions=[partition])])
-
-
 def elect_leaders(_: TopicId) -> Any:
     """A preferred election where the preferred replica leads."""
     make = ElectLeadersRequest.TopicPartitions
@@ -77,24 +70,9 @@ def elect_leaders(_: TopicId) -> Any:
     )
 
 
-def list_offsets(_: TopicId) -> Any:
-    """The log end, as a debugging consumer."""
-    make = ListOffsetsRequest.ListOffsetsTopic
-    partition = make.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
-    return ListOffsetsRequest(replica_id=-2, isolation_level=0, topics=[make(name="orders", partitions=[partition])])
-
-
-def fetch(id: TopicId) -> Any:
+def end_of_epoch(id: TopicId) -> Any:
     """Where epoch 0 ends."""
-    make = FetchRequest.FetchTopic
-    partition = make.FetchPartition(
-        partition=0, current_leader_epoch=0, fetch_offset=2**63 - 1, last_fetched_epoch=0, log_start_offset=-1,
-        partition_max_bytes=1,
-    )  # fmt: skip
-    return FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
-        topics=[make(topic_id=topic_uuid(id), partitions=[partition])], forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
+    return fetch(2**63 - 1, epoch=0, last_epoch=0, topic_id=topic_uuid(id))
 
 
 def replica_log_info(id: TopicId) -> Any:
@@ -138,7 +116,7 @@ CASES = [
     *versions(
         AlterPartitionReassignmentsRequest,
         0,
-        alter_reassignments,
+        lambda _: reassignment(),
         lambda said: [p.error_code for p in said.responses[0].partitions] == [0],
     ),
     *versions(
@@ -147,8 +125,15 @@ CASES = [
         elect_leaders,
         lambda said: [p.error_code for p in said.replica_election_results[0].partition_result] == [84],
     ),
-    *versions(ListOffsetsRequest, 1, list_offsets, lambda said: [p.offset for p in said.topics[0].partitions] == [5]),
-    *versions(FetchRequest, 13, fetch, lambda said: said.responses[0].partitions[0].diverging_epoch.end_offset == 5),
+    *versions(
+        ListOffsetsRequest,
+        1,
+        lambda _: log_end(),
+        lambda said: [p.offset for p in said.topics[0].partitions] == [5],
+    ),
+    *versions(
+        FetchRequest, 13, end_of_epoch, lambda said: said.responses[0].partitions[0].diverging_epoch.end_offset == 5
+    ),
     *versions(
         GetReplicaLogInfoRequest,
         0,

@@ -16,7 +16,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
-from unit.simulator.wire.asking import Client
+from unit.simulator.wire.asking import Client, fetch
 
 METADATA = uuid.UUID(int=1)
 CONTROL = 0x20
@@ -166,15 +166,7 @@ def wanted(
     wait: int = 0, room: int = 2**20,
 ) -> FetchRequest:  # fmt: skip
     """A Fetch of the log from here on."""
-    part = FetchRequest.FetchTopic.FetchPartition(
-        partition=0, current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last_epoch,
-        log_start_offset=-1, partition_max_bytes=room,
-    )  # fmt: skip
-    topics = [FetchRequest.FetchTopic(topic_id=topic, partitions=[part])]
-    return FetchRequest(
-        cluster_id=cluster, max_wait_ms=wait, min_bytes=1, max_bytes=room, isolation_level=0, session_id=0,
-        session_epoch=-1, topics=topics, forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
+    return fetch(offset, epoch=epoch, last_epoch=last_epoch, wait=wait, room=room, cluster=cluster, topic_id=topic)
 
 
 def one(answer: Any) -> Any:

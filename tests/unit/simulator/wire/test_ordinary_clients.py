@@ -13,7 +13,7 @@ from kafka.protocol.admin import (
     DeleteTopicsRequest,
     DescribeLogDirsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -22,7 +22,7 @@ from kafka_recovery.cluster.metadata import topic_uuid
 from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
-from unit.simulator.wire.asking import Client
+from unit.simulator.wire.asking import Client, fetch
 
 WRITTEN = TopicPartition("orders", 0)
 
@@ -61,19 +61,10 @@ def produce(kafka: SimulatedKafka, version: int, records: bytes, acks: int = -1)
     return Client(kafka).ask(request, version).responses[0].partition_responses[0]
 
 
-def fetch(kafka: SimulatedKafka, version: int, offset: int, room: int = 1 << 20, wait: int = 0) -> Any:
+def fetched(kafka: SimulatedKafka, version: int, offset: int, room: int = 1 << 20, wait: int = 0) -> Any:
     """One partition's answer."""
-    make = FetchRequest.FetchTopic
-    part = make.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1, log_start_offset=-1,
-        partition_max_bytes=room,
-    )  # fmt: skip
     topic = {"topic_id": topic_uuid(orders(kafka))} if version >= 13 else {"topic": "orders"}
-    request = FetchRequest(
-        max_wait_ms=wait, min_bytes=1, max_bytes=room, isolation_level=0, session_id=0, session_epoch=-1,
-        topics=[make(partitions=[part], **topic)], forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
-    return Client(kafka).ask(request, version).responses[0].partitions[0]
+    return Client(kafka).ask(fetch(offset, wait=wait, room=room, **topic), version).responses[0].partitions[0]
 
 
 def values_in(records: bytes) -> list[bytes]:
@@ -123,14 +114,14 @@ def test_what_is_produced_is_fetched(kafka: SimulatedKafka, version: int) -> Non
     answer = produce(kafka, version, batch(b"one", b"two"))
 
     assert (answer.error_code, answer.base_offset) == (0, 5)
-    records = bytes(fetch(kafka, 12, 5).records)
+    records = bytes(fetched(kafka, 12, 5).records)
     assert values_in(records) == [b"one", b"two"]
     assert [record.offset for record in DefaultRecordBatch(records)] == [5, 6]
 
 
 @pytest.mark.parametrize("version", range(4, 19))
 def test_records_of_simulated_producers_are_fetched(kafka: SimulatedKafka, version: int) -> None:
-    answer = fetch(kafka, version, 3)
+    answer = fetched(kafka, version, 3)
 
     assert (answer.error_code, answer.high_watermark) == (0, 5)
     assert values_in(bytes(answer.records)) == [b"writer 3", b"writer 4"]
@@ -141,7 +132,7 @@ def test_a_fetch_waits_for_records(kafka: SimulatedKafka) -> None:
     kafka.scheduler.after(0.5, lambda: kafka.producer("late", WRITTEN).send(1))
     began = kafka.scheduler.now
 
-    answer = fetch(kafka, 17, 5, wait=5000)
+    answer = fetched(kafka, 17, 5, wait=5000)
 
     assert values_in(bytes(answer.records)) == [b"late 0"]
     assert 0.5 <= kafka.scheduler.now - began < 1
@@ -150,7 +141,7 @@ def test_a_fetch_waits_for_records(kafka: SimulatedKafka) -> None:
 def test_a_fetch_without_records_ends_when_the_client_has_waited(kafka: SimulatedKafka) -> None:
     began = kafka.scheduler.now
 
-    answer = fetch(kafka, 17, 5, wait=1000)
+    answer = fetched(kafka, 17, 5, wait=1000)
 
     assert not answer.records
     assert kafka.scheduler.now - began == pytest.approx(1, abs=0.05)
@@ -160,7 +151,7 @@ def test_the_first_batch_comes_however_large(kafka: SimulatedKafka) -> None:
     produce(kafka, 9, batch(b"x" * 1000))
     produce(kafka, 9, batch(b"y"))
 
-    assert values_in(bytes(fetch(kafka, 12, 5, room=10).records)) == [b"x" * 1000]
+    assert values_in(bytes(fetched(kafka, 12, 5, room=10).records)) == [b"x" * 1000]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +178,7 @@ def test_an_idempotent_batch_that_comes_twice_is_written_once(kafka: SimulatedKa
 
     assert offsets == [5, 5]
     assert skipped.error_code == 45
-    assert values_in(bytes(fetch(kafka, 12, 5).records)) == [b"one", b"two"]
+    assert values_in(bytes(fetched(kafka, 12, 5).records)) == [b"one", b"two"]
 
 
 def test_too_few_in_sync_replicas_refuse_what_wants_all(kafka: SimulatedKafka) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
@@ -22,7 +20,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.host.weather import Weather, WireFault
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from unit.simulator.wire.asking import Client, describe_quorum
+from unit.simulator.wire.asking import Client, describe_quorum, fetch, log_end, reassignment
 
 CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED = 31, 29
 ORDERS = TopicPartition("orders", 0)
@@ -36,35 +34,15 @@ def kafka_with_a_topic() -> SimulatedKafka:
     return kafka
 
 
-def reassignment() -> Any:
-    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
-    part = topic.ReassignablePartition(partition_index=0, replicas=[3, 2, 1])
-    return AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=[topic(name="orders", partitions=[part])])
-
-
 def election() -> Any:
     topic = ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[0])
     return ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=1000)
 
 
-def log_end() -> Any:
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    part = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
-    return ListOffsetsRequest(replica_id=-2, isolation_level=0, topics=[topic(name="orders", partitions=[part])])
-
-
 def fetched(kafka: SimulatedKafka) -> Any:
     state = kafka.truth.state(ORDERS)
     assert state
-    topic = FetchRequest.FetchTopic
-    part = topic.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=0, last_fetched_epoch=-1, log_start_offset=-1,
-        partition_max_bytes=1,
-    )  # fmt: skip
-    return FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
-        topics=[topic(topic_id=topic_uuid(state.topic_id), partitions=[part])], forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
+    return fetch(0, topic_id=topic_uuid(state.topic_id))
 
 
 class TestRights:
