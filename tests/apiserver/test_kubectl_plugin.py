@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import pty
-import re
 import select
 import shlex
 import subprocess
@@ -167,29 +166,6 @@ def plugin(person: Kubectl, *words: str) -> subprocess.CompletedProcess[str]:
         return process.ended()
 
 
-def test_from_status_to_an_approval_in_ones_own_name(
-    operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
-) -> None:
-    plan = operator.awaiting()
-
-    assert "Next: kubectl kafka-recovery plan prod-1" in plugin(ann, "status").stdout
-    assert f"Digest: {digest(plan)}" in plugin(ann, "plan", "prod-1").stdout
-    assert "orders-17: Elect broker 2" in plugin(ann, "explain", "orders-17").stdout
-    done = plugin(ann, "approve", "prod-1", "--yes", "--plan", digest(plan), "--reason", "INC-7")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    (said,) = kubectl.api.listed("recoveryapprovals")
-    assert said["spec"] == {
-        "recoveryRef": {"name": "prod-1", "uid": operator.seen()["metadata"]["uid"]},
-        "planDigest": digest(plan),
-        "decision": "Approve",
-        "approver": "ann@example.com",
-        "maxLossClass": "Unknown",
-        "reason": "INC-7",
-    }
-    assert re.search(r"ann@example.com +Approve +[0-9a-f]{12} +not yet", plugin(ann, "status", "prod-1").stdout)
-
-
 def test_the_first_evening_as_its_page_types_it(
     operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
 ) -> None:
@@ -285,22 +261,6 @@ def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guard
         "Error: admission control refuses it: ann@example.com may not approve partitionrecoveries/prod-1 in namespace "
         f"{operator.namespace}: the RBAC verb approve is missing\n"
     )
-
-
-def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubectl) -> None:
-    """By the administrator: responders may not change clusters, or the operator's ConfigMap."""
-    operator.opened()
-
-    for words in (["prod-1"], ["--cluster", "prod"], ["--operator"]):
-        assert plugin(kubectl, "suspend", *words).returncode == 0
-    assert operator.seen()["spec"]["suspend"] is True
-    assert kubectl.api.get("watchedcluster", "prod")["spec"]["suspend"] is True
-    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
-
-    for words in (["prod-1"], ["--cluster", "prod"], ["--operator"]):
-        assert plugin(kubectl, "resume", *words).returncode == 0
-    assert operator.seen()["spec"]["suspend"] is False
-    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
 
 
 def test_a_responder_attests_a_lost_disk_in_their_own_name_and_takes_it_back(

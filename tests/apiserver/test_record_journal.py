@@ -21,12 +21,12 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Limits
 from kafka_recovery.kube.journal.orphans import orphaned, prune
-from kafka_recovery.kube.journal.record_journal import JournalWriterConflict, RecordJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api, Effort
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, RECOVERIES
-from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable
+from kafka_recovery.recovery.ports import JournalClosed
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.kubectl import Kubectl, KubectlFailed
+from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 from unit.decision.incident import NOON, ORDERS, evidence, log, partition, policy
 
@@ -131,21 +131,6 @@ async def test_a_large_plan_is_kept_in_parts_and_read_back(
     assert [name for name in records(kubectl) if "-plan-001-" in name], "it was too large for one"
 
 
-async def test_every_record_may_be_made_twice_and_is_never_changed(incident: Incident, kubectl: Kubectl) -> None:
-    journal, plan = incident.journal, plan_of()
-    for _ in range(2):
-        digest = await journal.record(plan)
-        await journal.approved(digest, "ann")
-        await journal.wave_started(digest, 1, (ORDERS,))
-        await journal.wave_ended(digest, 1, ())
-
-    for name in records(kubectl):
-        with pytest.raises(KubectlFailed, match="a RecoveryRecord can't be changed"):
-            kubectl("patch", "recoveryrecord", name, "--type=merge", "-p", '{"spec": {"content": "e30="}}')
-    with pytest.raises(JournalWriterConflict):
-        await incident.journal.wave_started(await journal.record(plan), 1, (ORDERS,))
-
-
 @pytest.mark.parametrize("cascade", ["foreground", "background"])
 async def test_a_deletion_waits_for_the_run_and_then_takes_all_along(
     incident: Incident, kubectl: Kubectl, cascade: str
@@ -198,18 +183,6 @@ async def test_the_journal_of_a_recovery_that_was_removed_by_force_is_found_fini
     assert records(kubectl) == []
 
 
-async def test_nothing_of_a_recovery_that_is_being_deleted_is_begun(incident: Incident, kubectl: Kubectl) -> None:
-    digest = await incident.journal.record(plan_of())
-    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": ["a.b/others"]}}')
-    kubectl("delete", "partitionrecovery", NAME, "--wait=false")
-
-    with pytest.raises(JournalUnwritable, match="is being deleted"):
-        await incident.journal.approved(digest, "ann")
-
-    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
-    assert await incident.journal.unfinished() == []
-
-
 async def test_a_namespace_that_is_being_deleted_takes_no_plan_and_ends_when_the_run_does(
     control_plane: ControlPlane, incident: Incident, kubectl: Kubectl, namespace: str
 ) -> None:
@@ -240,29 +213,3 @@ async def test_a_namespace_that_is_being_deleted_takes_no_plan_and_ends_when_the
 
 def _lives(kubectl: Kubectl, namespace: str) -> list[str]:
     return kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
-
-
-async def test_an_account_without_the_role_is_told_what_it_needs(
-    control_plane: ControlPlane, incident: Incident
-) -> None:
-    async with calling(control_plane.service_account(incident.namespace, "default")) as stranger:
-        journal = RecordJournal(stranger, incident.namespace, NAME, incident.uid, CLUSTER)
-        with pytest.raises(JournalUnwritable, match=r"cannot create resource.*the operator's Role needs"):
-            await journal.record(plan_of())
-
-
-async def test_a_write_that_was_not_answered_is_made_again(
-    control_plane: ControlPlane, incident: Incident, operator: Path, kubectl: Kubectl
-) -> None:
-    """The frozen server holds the request, and may carry it out when it thaws."""
-    plan = plan_of()
-    hasty = Effort(deadline=timedelta(seconds=2), attempt=timedelta(seconds=1))
-    async with calling(operator, effort=hasty) as api:
-        journal = RecordJournal(api, incident.namespace, NAME, incident.uid, CLUSTER)
-        with control_plane.apiserver_frozen(), pytest.raises(JournalUnwritable, match="may have been written"):
-            await journal.record(plan)
-
-    digest = await incident.journal.record(plan)
-
-    assert await incident.journal.kept(digest) == plan
-    assert len(records(kubectl)) == 1

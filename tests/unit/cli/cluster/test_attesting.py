@@ -94,18 +94,6 @@ def test_a_plan_is_not_executed_once_that_broker_answers(cluster: SmallCluster, 
     assert cluster.changes == []
 
 
-def test_recover_plans_with_it_and_its_journal_keeps_it(
-    cluster: SmallCluster, recovery: Run, automatic: Path, journal: Path
-) -> None:
-    done = recovery("recover", *OFFLINE, *LOST, "--policy", automatic, "--attest-for", "30m")
-
-    assert done.exit_code == 0, done.stderr
-    (kept,) = (journal / cluster.id).glob("*/plan.json")
-    (held,) = json.loads(kept.read_text())["evidence"]["cluster"]["attestations"]
-    assert (held["broker"], held["by"], held["void"]) == (1, user(), None)
-    assert datetime.fromisoformat(held["expires"]) - datetime.fromisoformat(held["at"]) == timedelta(minutes=30)
-
-
 def test_a_broker_that_comes_back_while_recovering_is_decided_about_as_without_it(
     cluster: SmallCluster, recovery: Run, automatic: Path
 ) -> None:

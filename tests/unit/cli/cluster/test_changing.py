@@ -413,19 +413,6 @@ def test_a_run_that_was_cut_short_is_resumed(
     assert "Nothing to do" in again.stdout
 
 
-def test_a_run_begun_under_a_policy_is_resumed_under_it(
-    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
-) -> None:
-    file = tmp_path / "plan.json"
-    recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", file)
-    begun(cluster, file, journal, None)
-
-    done = recovery("resume")
-
-    assert done.exit_code == 0
-    assert cluster.leader(orders) == 2
-
-
 def test_a_stricter_policy_of_now_makes_a_resumed_run_ask(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
 ) -> None:

@@ -78,21 +78,6 @@ def test_a_plan_that_is_carried_out_asks_for_nothing(incidents: Incidents, plugi
     assert "Approve:" not in shown
 
 
-def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
-    incidents.cluster()
-    incidents.awaiting()
-
-    shown = one_line(plugin("plan", "prod-1").stdout)
-
-    assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
-    assert "CAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK? Nobody knows yet: start nothing, approve" in shown
-    assert (
-        "NEVER start a broker of these partitions, or let anything start it, on an empty or replaced disk while"
-        in shown
-    )
-    assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
-
-
 def test_below_a_plan_that_is_not_to_be_approved_the_last_line_does_not_say_approve(
     incidents: Incidents, plugin: Plugin, cluster: SmallCluster
 ) -> None:

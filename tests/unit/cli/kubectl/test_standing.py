@@ -9,7 +9,6 @@ import pytest
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
@@ -256,16 +255,3 @@ def test_next_commands_go_where_this_one_went(incidents: Incidents, plugin: Plug
     shown = plugin("status", "-n", "kafka", "--context", "the prod one").stdout
 
     assert "Next: kubectl kafka-recovery plan prod-1 --context 'the prod one' --namespace kafka\n" in shown
-
-
-def test_a_plan_whose_records_can_t_be_read_is_told_by_the_status_alone(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
-    incidents.awaiting()
-    kubernetes.refuses["/recoveryrecords"] = ApiError(403, "Forbidden", "ann may not list recoveryrecords")
-
-    shown = plugin("status", "prod-1")
-
-    assert shown.exit_code == 0
-    assert "Electing as planned may lose an unknown part of what broker 1 holds" in one_line(shown.stdout)
-    assert "CAN BROKER" not in shown.stdout

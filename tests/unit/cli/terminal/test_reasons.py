@@ -63,13 +63,6 @@ def test_what_to_do_is_told_once_for_each_reason_with_where_the_docs_have_it() -
     ]
 
 
-def test_a_message_that_says_what_to_do_is_not_said_twice() -> None:
-    message = "broker 1 still answers. Reconnect it to the controllers without a restart: it is elected again."
-    _, told = what_to_do([("OldLeaderAnswers", message)])
-
-    assert told == "  OldLeaderAnswers: as said above. More: docs/reference.md#oldleaderanswers"
-
-
 def test_every_name_that_is_linked_to_is_a_heading_of_the_reference() -> None:
     headings = re.findall(r"^#### `(\w+)`$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
     assert {code.lower() for code in catalogue()} <= {heading.lower() for heading in headings}
@@ -100,14 +93,6 @@ def test_a_log_tells_the_first_refusals_and_counts_the_others(capsys: pytest.Cap
         "… and 1 more",
     ]
     assert said[4] == "… and 297 more: Refused (NoCandidate); the result names them"
-
-
-def test_recovered_partitions_are_never_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainLines() as lines:
-        for index in range(10):
-            lines.concluded(PartitionOutcome(TopicPartition("orders", index), Outcome.RECOVERED))
-
-    assert len(re.findall(r"^orders-\d: Recovered$", capsys.readouterr().err, re.M)) == 10
 
 
 def test_the_bar_counts_each_partition_once_whatever_became_of_it() -> None:

@@ -100,11 +100,6 @@ class TestWhatAPodSays:
 
         assert (found.reason, found.message) == ("ImagePullBackOff", "no such image")
 
-    def test_a_container_that_is_being_made_is_no_trouble(self) -> None:
-        new = {"name": "kafka", "state": {"waiting": {"reason": "ContainerCreating"}}}
-
-        assert only(with_status(pod(1, ready=False), containerStatuses=[new])).reason == ""
-
     def test_one_that_is_being_stopped_is_not_ready_whatever_it_says(self) -> None:
         found = only(pod(1, ready=True, deleted="2026-11-21T12:00:20Z"))
 

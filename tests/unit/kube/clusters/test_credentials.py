@@ -197,10 +197,6 @@ async def test_brokers_are_reached_though_the_controllers_certificates_are_none(
 # Fingerprints
 
 
-async def test_a_fingerprint_stays_while_nothing_changes(api: Secrets) -> None:
-    assert (await read(api, **TLS, **SASL)).fingerprint == (await read(api, **TLS, **SASL)).fingerprint
-
-
 @pytest.mark.parametrize(
     "spec",
     [
@@ -217,13 +213,6 @@ async def test_a_fingerprint_stays_while_nothing_changes(api: Secrets) -> None:
 )
 async def test_another_way_in_has_another_fingerprint(api: Secrets, spec: Any) -> None:
     assert (await read(api, **{**TLS, **SASL, **spec})).fingerprint != (await read(api, **TLS, **SASL)).fingerprint
-
-
-@pytest.mark.parametrize(
-    "spec", [{"suspend": True}, {"authority": "Automatic"}, {"policyRef": {"name": "other"}}], ids=str
-)
-async def test_what_is_no_way_in_leaves_the_connection_alone(api: Secrets, spec: Any) -> None:
-    assert (await read(api, **SASL, **spec)).fingerprint == (await read(api, **SASL)).fingerprint
 
 
 async def test_a_password_that_changed_is_noticed(api: Secrets) -> None:

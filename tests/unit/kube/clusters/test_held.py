@@ -43,16 +43,6 @@ async def test_a_process_that_starts_holds_the_clusters_of_runs_that_have_begun(
     assert (reason, f"{NAME} has begun" in message) == ("AsExpected", True)
 
 
-async def test_it_is_put_back_while_a_run_is_at_work(watched: Watched) -> None:
-    await watched.settle(PROD)
-    begun(watched)
-    watched.at_work = True
-
-    await watched.settle(PROD)
-
-    assert finalizers(watched) == [FINALIZER]
-
-
 async def test_it_goes_with_the_last_run(watched: Watched) -> None:
     recovery = begun(watched)
     await watched.settle(PROD)

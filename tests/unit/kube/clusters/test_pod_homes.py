@@ -75,12 +75,6 @@ def test_a_pod_that_is_not_ready_is_not_seen() -> None:
     assert only(well | {"status": pod(B, ready=False)["status"] | {"containerStatuses": [RUNNING]}}) is None
 
 
-def test_nor_is_one_whose_volumes_are_not_known() -> None:
-    assert only(lodged(), claims=None) is None
-    assert only(lodged(), claims=()) is None
-    assert only(lodged(), claims=(its_claim(uid=None),)) is None
-
-
 def node(ready: str = "True", **info: Any) -> Object:
     ready_at = {"type": "Ready", "status": ready, "lastHeartbeatTime": NOON}
     return {"status": {"conditions": [ready_at], "nodeInfo": {"bootID": "monday"} | info}}

@@ -181,9 +181,6 @@ class TestRolls:
     def test_a_pod_that_has_ended_is_made_anew(self) -> None:
         assert list(rolling(pod(1, ready=False, phase="Failed"))) == [1]
 
-    def test_a_process_that_died_in_its_pod_is_no_roll(self) -> None:
-        assert rolling(pod(1, ready=False, restarts=1), pod(2, ready=False)) == {}
-
     def test_nor_is_one_that_dies_after_a_roll(self) -> None:
         assert rolling(pod(1, ready=False, restarts=2, created="2026-11-21T11:58:00Z")) == {}
 

@@ -98,15 +98,6 @@ def test_the_certificate_is_the_one_that_was_named_and_no_other() -> None:
     assert nobody.identity is None
 
 
-def test_an_authority_that_was_named_is_trusted_alone() -> None:
-    mine = {"tls": {**CERTIFICATE["tls"], "caSecretRef": {"name": "mine"}}}
-    served = without(strimzi(secret("mine", **{"ca.crt": "my CA"})), "prod-cluster-ca-cert")
-
-    tls = found(served, mine).security.tls
-    assert tls
-    assert store(tls.trust) == "my CA"
-
-
 def test_addresses_that_were_named_are_asked_alone() -> None:
     named = {"bootstrapServers": ["controller-0:9093"]}
 

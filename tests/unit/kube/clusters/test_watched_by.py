@@ -14,7 +14,7 @@ from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import CLUSTERS, watched_by
 from kafka_recovery.kube.resources.watched_by import ClaimTimes, Places
-from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
+from unit.kube.clusters.watched import SilentKafka, Watched
 from unit.kube.our_objects import PROD, OurObjects, inhabited
 
 ONE, TWO = ("one", "operator"), ("two", "operator")
@@ -154,17 +154,6 @@ async def test_what_happened_while_nobody_looked_does_not_count(both: Two) -> No
     assert (both.holder, both.two.acting()) == (ONE, [])
 
 
-async def test_the_next_process_with_the_same_lease_goes_on_at_once(both: Two) -> None:
-    await both.one.settle(PROD)
-    await both.one.all.stop()
-    again = both.operator(ONE)
-
-    await again.settle(PROD)
-
-    assert again.acting() == [PROD]
-    await again.all.stop()
-
-
 async def test_it_is_renewed_as_well_while_the_first_look_lasts(both: Two) -> None:
     """What was told before is not taken back meanwhile, and so no status is written."""
     await both.one.settle(PROD)
@@ -210,16 +199,6 @@ async def test_of_two_that_find_it_free_one_gets_it(both: Two, monkeypatch: pyte
 
     await both.one.settle(PROD)
     assert (both.holder, both.one.acting(), both.two.acting()) == (TWO, [], [PROD])
-
-
-async def test_it_is_claimed_as_well_while_it_can_not_be_opened(both: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "way_in", loses_its_secret)
-
-    await both.one.settle(PROD)
-
-    assert both.holder == ONE
-    assert both.one.ready(PROD)[0] == "InvalidReference"
-    assert "Secret ca is not there" in both.one.ready(PROD)[1]
 
 
 async def test_who_has_no_lease_claims_nothing_and_leaves_to_others_what_is_theirs(both: Two) -> None:

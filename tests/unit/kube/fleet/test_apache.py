@@ -9,7 +9,7 @@ from kafka_recovery.kube.fleet.apache import Apache
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import Share
 from kafka_recovery.kube.machinery.api import Object
-from unit.kube.fleet.asked import after, ended, job, pod, waiting
+from unit.kube.fleet.asked import job, pod, waiting
 
 FAILED = {"currentStateSummary": "Failed", "message": "critical container failed"}
 OVER = {"currentStateSummary": "ResourceReleased"}
@@ -105,18 +105,6 @@ def test_state_10_comes_after_state_9() -> None:
     assert seen(OVER, history=history).phase is Phase.SUCCEEDED
 
 
-def test_a_driver_that_failed_is_quoted_even_when_its_pod_is_gone() -> None:
-    last = FAILED | {"lastObservedDriverStatus": {"phase": "Failed", **ended(1, "no evidence of cluster one")}}
-    told = Seen(
-        Phase.FAILED,
-        Reason("ApplicationFailed", "no evidence of cluster one (Error, exit code 1)"),
-        started=after(minutes=0),
-        ended=after(minutes=1),
-    )
-
-    assert seen(OVER, history=(last,)) == told
-
-
 def test_a_driver_that_does_not_start_is_explained_by_its_pod() -> None:
     assert seen("DriverRequested", pod(**waiting("ImagePullBackOff", "no such image"))) == Seen(
         Phase.WAITING, Reason("ImagePullBackOff", "no such image"), driver="prod-driver"
@@ -130,9 +118,3 @@ def test_an_object_that_its_operator_has_not_looked_at_waits() -> None:
 def test_a_state_of_another_release_is_told_and_ends_nothing() -> None:
     assert seen("Suspended").phase is Phase.RUNNING
     assert seen("Suspended").reason == Reason("UnknownState", "Apache's Spark operator calls its state Suspended")
-
-
-def test_a_refusal_to_schedule_is_a_submission_that_failed() -> None:
-    state = {"currentStateSummary": "SchedulingFailure", "message": "quota\nexceeded"}
-
-    assert seen(state).reason == Reason("ApplicationFailed", "quota exceeded")

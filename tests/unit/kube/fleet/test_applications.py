@@ -90,14 +90,6 @@ async def test_events_are_asked_only_where_a_pod_keeps_its_reason_to_itself(jobs
     assert not [path for path in api.reads if path.endswith("/events")]
 
 
-async def test_pods_of_another_job_count_for_nothing(jobs: Applications, api: Cluster) -> None:
-    await jobs.submit(JOB)
-    labels = {"kafka-recovery.dev/spark-application": "another", "spark-role": "driver"}
-    api.objects[f"{PODS}/d"] = {"metadata": {"name": "d", "uid": "u", "labels": labels}, "status": {}}
-
-    assert (await jobs.observe(JOB)).driver is None
-
-
 async def test_a_spec_that_was_changed_is_told_with_who_did_it(jobs: Applications, api: Cluster) -> None:
     await jobs.submit(JOB)
     meta = api.objects[PATH]["metadata"]

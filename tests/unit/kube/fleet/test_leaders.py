@@ -31,13 +31,6 @@ def test_what_was_chosen_comes_out_again_also_of_a_cluster_in_which_nobody_was()
     assert unpacked(packed(leaders), "run") == leaders
 
 
-def test_the_same_leaders_are_the_same_text_in_whichever_order_they_come() -> None:
-    """What is written again changes nothing, and wakes nobody."""
-    there, back = chosen("orders", 3), dict(reversed(list(chosen("orders", 3).items())))
-
-    assert packed({"one": there, "two": {}}) == packed({"two": {}, "one": back})
-
-
 def test_an_incident_of_a_hundred_thousand_partitions_fits() -> None:
     ids = [TopicId(base64.urlsafe_b64encode(random.Random(topic).randbytes(16)).decode()[:22]) for topic in range(100)]
     leaders = {

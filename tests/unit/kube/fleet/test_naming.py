@@ -22,14 +22,6 @@ def test_the_longest_name_leaves_room_for_what_spark_adds() -> None:
     assert len(active(asked, 11).application + "-ui-svc") <= 63
 
 
-def test_a_ranking_made_again_finds_no_old_results() -> None:
-    first = read_ranking(stored(RANKINGS, RANKING, uid="11111111-aaaa"))
-    second = read_ranking(stored(RANKINGS, RANKING, uid="22222222-aaaa"))
-
-    assert active(first).result == "s3://fleet/results/prod-29921040-1-11111111"
-    assert active(second).result == "s3://fleet/results/prod-29921040-1-22222222"
-
-
 @pytest.mark.parametrize(
     ("url", "folder"),
     [

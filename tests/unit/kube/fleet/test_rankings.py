@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_recovery.formats.documents import canonical, digest_of_canonical
-from kafka_recovery.formats.policy_file import load_policy
 from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.steps import LOOK
 from kafka_recovery.kube.machinery.api import ApiError
@@ -66,19 +64,6 @@ async def test_the_worst_losses_of_brokers_are_told() -> None:
         "unknown": 1,
         "none": 1,
     }
-
-
-async def test_the_job_sees_the_policy_as_it_was_when_it_was_submitted() -> None:
-    world = await submitted()
-    copy = world.api.objects[POLICY_COPY]
-
-    assert copy["immutable"]
-    assert copy["data"] == {"policy.json": '{"rules": [{"name": "default"}]}'}
-    assert copy["metadata"]["ownerReferences"][0]["uid"] == world.ranking.meta.uid
-    read = load_policy(copy["data"]["policy.json"], "policy.json")
-    assert digest_of_canonical(canonical(read)) == world.active.policy_digest, "what the job's manifest will say"
-    template = world.application()["spec"]["driver"]["template"]["spec"]
-    assert template["volumes"] == [{"name": "config", "configMap": {"name": "prod-29921040-1"}}]
 
 
 async def test_the_job_which_is_of_this_release_gets_no_field_of_a_newer_one() -> None:

@@ -39,14 +39,6 @@ async def test_of_two_spark_operators_the_wanted_one_is_asked() -> None:
     assert world.active.adapter is Adapter.KUBEFLOW
 
 
-async def test_the_wanted_spark_operator_must_be_there() -> None:
-    world = SparkWorld(adapter="Apache")
-    await world.look()
-
-    assert world.ready == ("False", "ApiMissing")
-    assert "Kubeflow" not in world.message
-
-
 async def test_without_its_policy_nothing_begins() -> None:
     world = SparkWorld()
     world.api.remove(POLICIES, "prod")

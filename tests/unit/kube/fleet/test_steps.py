@@ -112,13 +112,6 @@ def test_what_is_not_there_yet_is_submitted() -> None:
     assert step(ONCE, attempt, Seen(Phase.GONE)) == Submit(attempt)
 
 
-def test_what_was_submitted_before_a_crash_is_not_submitted_again() -> None:
-    seen = step(ONCE, active(ONCE), Seen(Phase.WAITING))
-
-    assert isinstance(seen, Look)
-    assert seen.active.state is State.DRIVER_PENDING
-
-
 @pytest.mark.parametrize(
     "edit",
     [
@@ -171,14 +164,6 @@ def test_a_job_that_is_stuck_is_ended_and_its_pod_s_reason_is_told(phase: Phase)
         "DeadlineExceeded",
         f"attempt 1 was not done within 1h; it was {phase.lower()}: ErrImagePull: no such image",
     )
-
-
-def test_suspending_the_ranking_does_not_disturb_what_runs() -> None:
-    assert isinstance(step(ranking(suspend=True), running(), Seen(Phase.RUNNING)), Look)
-
-
-def test_a_longer_timeout_counts_at_once() -> None:
-    assert isinstance(step(ranking(timeout="2h"), running(), Seen(Phase.RUNNING), hours=1), Look)
 
 
 def test_what_can_t_be_looked_at_is_waited_for_until_the_deadline() -> None:

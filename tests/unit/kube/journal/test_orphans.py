@@ -159,16 +159,6 @@ async def test_a_journal_with_something_left_to_undo_is_never_pruned(world: Worl
     assert await pruned(api) == 0
 
 
-async def test_plans_that_nobody_approved_go_after_their_recovery(world: World, api: KubernetesInMemory) -> None:
-    await journal_of(api).record(await world.plan())
-    api.pass_time(2 * DAY)
-
-    assert await pruned(api) == await pruned(api, UID) == 0, "it lives"
-    removed_by_force(api)
-    assert await pruned(api) == 1
-    assert api.records() == {}
-
-
 async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World, api: KubernetesInMemory) -> None:
     await mid_way(world, api)
     removed_by_force(api)
@@ -309,15 +299,3 @@ async def test_a_record_that_names_no_recovery_is_named_itself(world: World, api
 
     with pytest.raises(InvalidDocument, match="RecoveryRecord a-copy"):
         await journal.altered()
-
-
-async def test_a_damaged_journal_is_not_pruned_and_keeps_no_other_from_it(
-    world: World, api: KubernetesInMemory
-) -> None:
-    await journal_of(api).record(await world.plan())
-    copied(api, "-plan", "of-nobody")
-    removed_by_force(api)
-    api.pass_time(2 * DAY)
-
-    assert await pruned(api) == 1
-    assert set(api.records()) == {"a-copy"}

@@ -235,19 +235,6 @@ async def test_what_is_unfinished_is_nobody_s_however_often_it_is_settled(api: K
     assert api.finalizers(NAMESPACE, NAME) == [OTHERS, FINALIZER]
 
 
-async def test_a_recovery_that_is_being_deleted_goes_as_soon_as_its_run_is_finished(
-    api: KubernetesInMemory, plan: Plan
-) -> None:
-    name = await begin(journal_of(api), plan)
-    api.objects[RECOVERY]["metadata"]["finalizers"].remove(OTHERS)
-    await api.delete(RECOVERY)
-    assert RECOVERY in api.objects
-
-    await journal_of(api).finished(name)
-
-    assert api.objects == {}
-
-
 async def test_a_plan_that_will_not_begin_goes_with_the_recovery_and_one_that_has_begun_is_not_discarded(
     api: KubernetesInMemory, world: World, plan: Plan
 ) -> None:
@@ -335,18 +322,6 @@ async def test_a_finalizer_that_somebody_adds_at_the_same_moment_stays(
     await journal_of(api).approved(name, "ann")
 
     assert api.finalizers(NAMESPACE, NAME) == [OTHERS, "example.com/theirs", FINALIZER]
-
-
-async def test_an_earlier_plan_of_the_same_process_stays_named_as_begun(
-    api: KubernetesInMemory, world: World, plan: Plan
-) -> None:
-    """It ended in doubt, and the rest was planned anew: nobody else would ever restore what it altered."""
-    journal = journal_of(api)
-    assert await journal.unfinished() == []
-    first = await begin(journal, plan)
-    second = await begin(journal, await another(world))
-
-    assert {run.digest for run in await journal_of(api).unfinished()} == {first, second}
 
 
 async def test_a_plan_that_is_gone_when_it_is_to_be_held_is_not_begun(

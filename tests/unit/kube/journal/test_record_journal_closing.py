@@ -16,8 +16,7 @@ from kafka_recovery.domain.policy import Approval
 from kafka_recovery.kube.journal.facts import FACT_LABEL, OWNED_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
-from kafka_recovery.recovery.ports import JournalClosed
-from unit.kube.journal.journals import NAME, NAMESPACE, UID, another, begin, engine, journal_of
+from unit.kube.journal.journals import NAME, NAMESPACE, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, policy
@@ -118,19 +117,6 @@ async def test_a_running_process_ends_its_wave_there(tmp_path: Path) -> None:
 
 def crash() -> None:
     raise Crash
-
-
-async def test_nothing_is_begun_there(plan: Plan, world: World) -> None:
-    api = MortalNamespace()
-    api.put_recovery(NAMESPACE, NAME, UID)
-    journal = journal_of(api)
-    name = await begin(journal, plan)
-    api.die()
-
-    with pytest.raises(JournalClosed, match="the namespace is being deleted"):
-        await journal.wave_started(name, 2, (PAYMENTS,))
-    with pytest.raises(JournalClosed):
-        await journal.record(await another(world))
 
 
 async def test_one_record_that_is_labelled_as_owned_ends_no_run(api: KubernetesInMemory, plan: Plan) -> None:

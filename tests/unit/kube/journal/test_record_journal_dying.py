@@ -135,22 +135,6 @@ async def dies(world: World, api: KubernetesInMemory) -> bool:
     return False
 
 
-async def test_a_finalizer_put_on_for_a_run_that_never_began_is_taken_off_by_settling(
-    api: KubernetesInMemory, plan: Plan
-) -> None:
-    name = await journal_of(api).record(plan)
-    api.faults = {len(api.writes) + 1: (False, Crash())}
-    with pytest.raises(Crash):
-        await journal_of(api).approved(name, "ann")
-    api.died = None
-    assert FINALIZER in api.finalizers(NAMESPACE, NAME)
-
-    await journal_of(api).settle()
-
-    assert api.finalizers(NAMESPACE, NAME) == [OTHERS]
-    assert f"{NAME}-{name[:16]}-plan" in unowned(api), "it may still be approved"
-
-
 async def test_half_of_a_plan_is_no_plan(api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     api.faults = {2: (True, Crash())}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,9 @@ from kafka_recovery.kube.machinery.api import NotFound, NotServed, Object
 from kafka_recovery.kube.resources.kinds import RECOVERIES
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
-from unit.kube.operated import Operated
-from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.kube.our_objects import PROD, OurObjects
 from unit.kube.staged_server import Answer, object_, refusal, staged
-from unit.recovery.world import ORDERS, World
+from unit.recovery.world import ORDERS
 from unit.virtual import taking_no_time
 
 PATH = RECOVERIES.path("kafka", "orders-1")
@@ -49,16 +47,6 @@ async def test_a_group_that_is_not_served_is_not_found() -> None:
     async with staged(PLAIN) as (api, _):
         with pytest.raises(NotFound):
             await api.get("/apis/kafka.strimzi.io")
-
-
-async def test_nothing_is_begun_for_a_recovery_of_such_a_kind_and_it_is_not_called_deleted(tmp_path: Path) -> None:
-    owners = Operated(World(tmp_path), inhabited())
-    owners.api.__class__ = WithoutRecoveries
-
-    halted = (await owners.supervision().permission()).halted
-
-    assert halted
-    assert halted.code == "ObjectsUnreadable"
 
 
 @taking_no_time

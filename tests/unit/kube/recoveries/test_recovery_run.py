@@ -11,19 +11,15 @@ from kafka_recovery.domain.election import Answer, Relay
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
-from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans
 from unit.recovery.brokers import Fate
-from unit.recovery.world import ORDERS, PAYMENTS, crash
+from unit.recovery.world import ORDERS, crash
 from unit.virtual import in_no_time
 
 MINUTE = timedelta(minutes=1)
-SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
-
-
 # To the end
 
 
@@ -120,22 +116,6 @@ async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_
     executed = second.digest
 
     assert (end, executed, len(plans(by_hand.api))) == (End.RECOVERED, shown, 1)
-
-
-async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
-    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
-
-    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
-    by_hand.api.approve(first.digest)
-    await first.end()
-    by_hand.scope = (ORDERS, PAYMENTS)  # as if it had been for both
-    again = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
-    again.run.progress.plan_void(SUSPENDED)
-    before, after = first.run.progress, again.run.progress
-
-    assert before.known().worst is LossClass.UNKNOWN
-    assert after.known().worst is LossClass.UNKNOWN
-    assert [plan.digest for plan in after.known().begun] == [plan.digest for plan in before.known().begun]
 
 
 @pytest.mark.parametrize("known", [True, False])
