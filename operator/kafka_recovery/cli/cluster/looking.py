@@ -117,7 +117,7 @@ async def plan(
     if out and sound:
         write_new(out, plan_files.as_text(document))
     following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
-    better = _better(made, target, policy_file, f"{which}{attesting}") if sound else ""
+    better = _better(made, target, policy_file, which, attesting) if sound else ""
     hand = AtHand(following, _NOT_YET, _INTERRUPT, better=better)
     if (when := last_resort(made)) is None:
         when, following = "In place of executing it", better
@@ -220,16 +220,16 @@ def _planning(target: Target, policy_file: Path | None) -> str:
     return f"kafka-recovery plan {reach(target)}{f' --policy {shlex.quote(str(policy_file))}' if policy_file else ''}"
 
 
-def _better(made: Plan, target: Target, policy_file: Path | None, which: str) -> str:
+def _better(made: Plan, target: Target, policy_file: Path | None, which: Which, attesting: Attesting) -> str:
     """What leads to a plan with better leaders: the policy file was edited, or the partitions are named alone."""
     found = against(made)
     if found is Against.BETTER_PROOF:
-        return f"{_planning(target, policy_file)} {which}"
+        return f"{_planning(target, policy_file)} {which}{attesting}"
     if found is not Against.NAMED:
         return ""
     named = [f"--partition {shlex.quote(str(each.id))}" for each in made.decisions]
     alone = " ".join(named) if len(named) <= _NAMED else "--all-offline-partitions"
-    return f"{_planning(target, policy_file)} {alone}"
+    return f"{_planning(target, policy_file)} {alone}{attesting}"
 
 
 _NAMED = 8

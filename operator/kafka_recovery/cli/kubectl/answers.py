@@ -38,7 +38,8 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     wait = _WAIT_ALL if passes else _WAIT
     when = last_resort(plan)
     if when is None:
-        return Ask(("", wait, _STOPPED), f"In place of approving: {_better(session, incident, plan)}\n{no}")
+        better = _better(session, incident, plan)
+        return Ask(("", wait, _STOPPED), f"In place of approving: {better}\n{no}" if better else no)
     if when:
         return Ask(("", wait, _STOPPED), f"{when}: {approve}\n{no}")
     return Ask(("", wait, _OTHERWISE), f"Approve: {approve}\n{no}")
@@ -54,8 +55,11 @@ def at_hand(session: Session, incident: Incident, plan: Plan) -> AtHand:
     if because := incident.plan.because if incident.plan and may else "":
         lasts = incident.state in _FOR_GOOD
         return AtHand(approve, "" if lasts else _ONCE_OVER, "" if lasts else stop, because, better)
-    if observes or incident.recovery.suspend:
-        return AtHand(approve, _NOT_NOW[observes], "", better=better)
+    if observes:
+        return AtHand(approve, _NOT_OBSERVED, "", better=better)
+    if why := holds.stops(session, incident):
+        suspended = "; ".join(each.partition("; ")[0] for each in why)
+        return AtHand(approve, f"{_NOT_STOPPED}: {suspended}", "", better=better)
     return AtHand(approve, "at once", stop, better=better)
 
 
@@ -76,7 +80,8 @@ def _approve(session: Session, incident: Incident) -> str:
 
 _FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated"})
 """Why a person is asked to the end of a recovery, whatever the policy says."""
-_NOT_NOW = {True: "once authority is no more Observe", False: "once the recovery is resumed"}
+_NOT_OBSERVED = "once authority is no more Observe"
+_NOT_STOPPED = "if authority is Automatic then, once this ends"
 _ONCE_OVER = "without a yes once that holds no more"
 _WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
 _WAIT_ALL = "Wait: nobody is elected until somebody approves, or no person is needed any more."

@@ -64,6 +64,18 @@ def test_the_screen_says_it_and_asks_nobody_about_that_disk(recovery: Run) -> No
     )
 
 
+def test_the_way_to_a_plan_that_names_no_leader_says_it_again(recovery: Run, tmp_path: Path) -> None:
+    leaders = tmp_path / "leaders.json"
+    leaders.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
+
+    shown = recovery("plan", "--path-to-json-file", leaders, *LOST).stdout
+
+    assert (
+        "\nIn place of executing it: kafka-recovery plan --bootstrap-server kafka-1:9092 --partition orders-17 "
+        "--attest broker=1:disk-lost --attest-reason 'INC-7: the volume was deleted'\n"
+    ) in shown
+
+
 def test_explain_says_it_of_a_fresh_look_and_of_a_plan(recovery: Run, plan_file: Path) -> None:
     fresh = recovery("explain", "orders-17", *LOST)
     kept = recovery("explain", "orders-17", "--plan", plan_file)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.api import ApiError
@@ -99,6 +100,19 @@ def test_a_script_hears_it_beside_its_result(
     done = plugin("approve", "prod-1", "--yes", "--plan", digest(plan), "-o", "json")
 
     assert (done.exit_code, done.stderr) == (0, f"{note}\n")
+
+
+@pytest.mark.parametrize(("stop", "note"), STOPS)
+def test_while_it_is_stopped_no_election_is_said_to_begin_at_once(
+    incidents: Incidents, plugin: Plugin, stop: Stop, note: str
+) -> None:
+    incidents.cluster()
+    stop(incidents, incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),))))
+
+    shown = " ".join(plugin("plan", "prod-1").stdout.split())
+
+    why = note.removeprefix(NOTE).partition("; ")[0]
+    assert f"WITHOUT anybody's yes, if authority is Automatic then, once this ends: {why}. 1 partition" in shown
 
 
 @pytest.mark.parametrize(("stop", "note"), STOPS)

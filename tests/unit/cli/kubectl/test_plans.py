@@ -97,6 +97,7 @@ def test_below_a_plan_that_is_not_to_be_approved_the_last_line_does_not_say_appr
 def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_them(
     incidents: Incidents, plugin: Plugin
 ) -> None:
+    incidents.cluster(authority="Automatic")
     incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)))
 
     shown = one_line(plugin("plan", "prod-1").stdout)
@@ -106,13 +107,10 @@ def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_t
     assert "Let it go on:" not in shown, "nothing is proven of it"
 
 
-def test_elections_that_are_held_back_for_now_are_not_said_to_begin_at_once(
+def test_elections_that_an_observing_cluster_holds_back_are_not_said_to_begin_at_once(
     incidents: Incidents, plugin: Plugin
 ) -> None:
-    incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)), suspend=True)
-    assert "WITHOUT anybody's yes, once the recovery is resumed. 1 partition" in one_line(
-        plugin("plan", "prod-1").stdout
-    )
+    incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)))
     incidents.cluster(authority="Observe")
     assert "yes, once authority is no more Observe. 1 partition" in one_line(plugin("plan", "prod-1").stdout)
 
@@ -135,6 +133,26 @@ def test_in_place_of_a_plan_beside_which_another_leader_is_proven_better_the_pol
     assert f"\nIN PLACE OF APPROVING: {edit}\n" in shown
     assert f"\nIn place of approving: {edit}\nRefuse:  " in shown
     assert digest(plan)[:12] not in shown.split("Digest: ")[0], "no command approves it"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_where_the_policy_to_edit_can_t_be_told_no_line_promises_a_way_to_a_better_plan(
+    incidents: Incidents, plugin: Plugin, known: bool
+) -> None:
+    told = history(step(1, 2, 3), step(1, 3), step(1), intact=(2, 3))
+    seen = evidence(partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=told))
+    seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID))
+    rule = Rule(
+        "all", candidate_order=CandidateOrder.LONGEST_LOG, evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)
+    )
+    incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1)))
+    if known:
+        incidents.cluster()
+
+    shown = plugin("plan", "prod-1").stdout
+
+    assert "in place of approving" not in shown.lower()
+    assert shown.endswith("\n\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n")
 
 
 def test_in_place_of_a_plan_whose_leader_is_named_badly_the_recovery_that_names_it_is_ended(
