@@ -52,9 +52,9 @@ def watched_cluster(kafka: Watched, name: str = "prod", **spec: Any) -> Object:
 
 
 def policy(name: str = "prod", limits: Mapping[str, Any] | None = None, **rule: Any) -> Object:
-    """A RecoveryPolicy of one rule for all topics, without patience."""
+    """A RecoveryPolicy of one rule for all topics, without patience, however many brokers are down."""
     rules = [{"name": "everything", "approval": "AutoApprove", "patience": "0s", "evidence": EVIDENCE} | rule]
-    return _object("RecoveryPolicy", name, {"rules": rules} | ({"limits": dict(limits)} if limits else {}))
+    return _object("RecoveryPolicy", name, {"rules": rules, "limits": {"brokersDownPercent": 100} | dict(limits or {})})
 
 
 def recovery(kafka: RealKafka, name: str = "by-hand", cluster: str = "prod", **spec: Any) -> Object:

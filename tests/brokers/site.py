@@ -21,7 +21,7 @@ from testbed.scenarios import OfflineTopic
 from testbed.warm import WarmKafka
 
 TOOL = "kafka-recovery"
-AUTOMATIC = "rules: [{name: everything, approval: AutoApprove}]\n"
+AUTOMATIC = "limits: {brokersDownPercent: 100}\nrules: [{name: everything, approval: AutoApprove}]\n"
 SURVIVORS = {2: 27, 3: 15}
 BEST = 3
 ORIGINAL, DESIGNATING = (1, 2, 3), (3, 2, 1)

@@ -57,8 +57,9 @@ PRINCIPALS = {
 """Who has which ACLs. READ implies DESCRIBE, ALTER implies DESCRIBE: so those who lack DESCRIBE lack these too."""
 ROBBED_OF = [Acl("User:robbed", *EVERYTHING[acl]) for acl in ("describe", "read", "configs")]
 
-AUTOMATIC = "rules: [{name: everything, approval: AutoApprove, candidateOrder: EpochFirst}]\n"
-LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: LongestLog}]\n"
+LIMITS = "limits: {brokersDownPercent: 100}\n"
+AUTOMATIC = LIMITS + "rules: [{name: everything, approval: AutoApprove, candidateOrder: EpochFirst}]\n"
+LONGEST = LIMITS + "rules: [{name: everything, approval: AutoApprove, candidateOrder: LongestLog}]\n"
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ BEST = 3
 ORIGINAL = (1, 2, 3)
 MANY = range(10, 65)
 """Partitions for two waves of the KIP's tool; each of the others belongs to one test."""
-AUTOMATIC = "rules: [{name: everything, approval: AutoApprove}]\n"
+AUTOMATIC = "limits: {brokersDownPercent: 100}\nrules: [{name: everything, approval: AutoApprove}]\n"
 
 
 class Site:

@@ -32,6 +32,7 @@ START = 12
 """Seconds in which a program starts, also where others work."""
 TOOL = "kafka-recovery"
 POLICY = f"""
+limits: {{{{brokersDownPercent: 100}}}}
 rules:
 - name: everything
   approval: AutoApprove

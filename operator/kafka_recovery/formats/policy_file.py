@@ -114,6 +114,13 @@ PREFIX = Text(r"[a-zA-Z0-9._-]+", 248, problem_of=_prefix_problem)
 _RULE_NAME = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*", 63, "a name of letters, digits, dots, underscores and dashes")
 
 
+_CAREFUL_RULE: dict[str, Any] = {"min_replication_factor": 2, "patience": timedelta(minutes=2)}
+_CAREFUL_LIMITS: dict[str, Any] = {"brokers_down_percent": 50}
+"""What a policy that is written down leaves out, where it goes by itself: a partition with one replica waits for its
+broker, a broker may restart, and while most brokers are down nothing is elected. Without any policy somebody sits at a
+terminal and reads each plan: then the domain's own values hold."""
+
+
 class _Topics(Fields):
     names: Annotated[list[Annotated[str, TOPIC]], Field(min_length=1, max_length=1000)] = ABSENT
     prefixes: Annotated[list[Annotated[str, PREFIX]], Field(min_length=1, max_length=1000)] = ABSENT
@@ -162,7 +169,7 @@ class _Rule(Fields):
             given["topics"] = self.topics.as_selector()
         if "evidence" in given:
             given["evidence"] = self.evidence.as_rules()
-        return Rule(**given)
+        return Rule(**_CAREFUL_RULE | given)
 
 
 class _Limits(Fields):
@@ -173,22 +180,22 @@ class _Limits(Fields):
     loss_budget_records: Annotated[int, Whole(0, 10**15)] = ABSENT
 
     def as_limits(self) -> Limits:
-        given = self.given()
+        given = _CAREFUL_LIMITS | self.given()
         return Limits(**given | ({"wave_sizes": tuple(given["wave_sizes"])} if "wave_sizes" in given else {}))
 
 
 class PolicySpec(Fields):
     """What a RecoveryPolicy's spec may say; crds/recoverypolicies.yaml says the same to the API server."""
 
-    limits: _Limits = ABSENT
+    limits: _Limits = Field(default_factory=_Limits)
     hold_back: Annotated[HoldBack, OneOf(HoldBack)] = ABSENT
     rules: Annotated[list[_Rule], Field(min_length=1, max_length=200)]
 
     def as_policy(self) -> Policy:
-        """The policy, with the domain's defaults for what was left out."""
-        rules, given = tuple(rule.as_rule() for rule in self.rules), self.given()
-        limits = self.limits.as_limits() if "limits" in given else Limits()
-        return Policy(rules, limits, given.get("hold_back"))
+        """The policy; what was left out is careful, or as the domain has it."""
+        return Policy(
+            tuple(rule.as_rule() for rule in self.rules), self.limits.as_limits(), self.given().get("hold_back")
+        )
 
 
 class _Document(Fields):

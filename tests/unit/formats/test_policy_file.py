@@ -61,11 +61,18 @@ def test_every_field_arrives_in_the_policy() -> None:
     )
 
     limits = Limits(100, 40, (1, 10), timedelta(minutes=10), 500)
-    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, Rule("the-rest")), limits, HoldBack.PODS)
+    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, careful("the-rest")), limits, HoldBack.PODS)
 
 
-def test_what_is_left_out_is_as_the_domain_has_it() -> None:
-    assert load_policy("rules: [{name: default}]", "prod.yaml") == Policy()
+def test_what_is_left_out_waits_for_a_restart_a_single_copy_s_broker_and_most_of_the_brokers() -> None:
+    """Only without any policy, where a person reads each plan at a terminal, the domain's own values hold."""
+    written = load_policy("rules: [{name: default}]", "prod.yaml")
+
+    assert written == Policy((careful("default"),), Limits(brokers_down_percent=50))
+
+
+def careful(name: str) -> Rule:
+    return Rule(name, min_replication_factor=2, patience=timedelta(minutes=2))
 
 
 def test_the_kubernetes_document_says_the_same_as_its_spec() -> None:

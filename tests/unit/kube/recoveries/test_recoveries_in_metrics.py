@@ -91,6 +91,7 @@ async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
 
 
 async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:
+    office.api.change(POLICIES, "rules", limits={"brokersDownPercent": 100})
     office.world.kafka.fence(2)
     office.world.kafka.fence(3)
 

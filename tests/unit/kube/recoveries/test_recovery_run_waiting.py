@@ -329,6 +329,7 @@ def without_candidates(world: World) -> None:
 
 async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> None:
     """Tools that watch would else see it fail and go on, again and again."""
+    automatic.api.change(POLICIES, "rules", limits={"brokersDownPercent": 100})
     without_candidates(automatic.world)
 
     going = await Going.up_to(Phase.STUCK, automatic.process())
