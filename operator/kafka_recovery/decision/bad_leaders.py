@@ -70,9 +70,10 @@ def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
     ]
     lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
     return (
-        f"Broker {leader} was named, by a person or a ranking, as leader of {named([each.id for each in decisions])}: "
-        f"by {decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
-        f"broker {leader} elects {better}."
+        f"Broker {leader} was named (designatedLeader or rankingRef) as leader of "
+        f"{named([each.id for each in decisions])}: by {decisions[0].candidate_order} {better} is better{lost}. See "
+        f"whether a plan that does not name broker {leader} elects {better} (operator: refuse this recovery, then "
+        "apply another one; none opens by itself)."
     )
 
 

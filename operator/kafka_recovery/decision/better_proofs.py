@@ -17,7 +17,7 @@ from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Loss, Plan
-from kafka_recovery.domain.policy import CandidateOrder
+from kafka_recovery.domain.policy import Approval, CandidateOrder, Rule
 
 _TOLD = 3
 """So many groups are told in full: what must never be done has to stand near them."""
@@ -29,7 +29,7 @@ BY_PROOF = f"set the policy's candidateOrder to {CandidateOrder.LEAST_LOSS}, and
 class BetterProof(NamedTuple):
     """`broker` may lead as well, and its `loss` is proven smaller than that of the `leader` that `order` chooses.
 
-    `lacks`: how many records of others it is seen to lack all the same.
+    `lacks`: how many records of others it is seen to lack all the same. `passes`: its rule asks nobody about it.
     """
 
     order: CandidateOrder
@@ -39,6 +39,7 @@ class BetterProof(NamedTuple):
     at_most: int
     lacks: int
     id: TopicPartition
+    passes: bool
 
 
 def better_proofs(plan: Plan) -> Iterator[tuple[Sequence[TopicPartition], str]]:
@@ -49,7 +50,7 @@ def better_proofs(plan: Plan) -> Iterator[tuple[Sequence[TopicPartition], str]]:
     found = [
         better
         for id, decision in plan.elections.items()
-        if (better := _better_proof(decision, seen[id], cluster, unregistered))
+        if (better := _better_proof(decision, seen[id], cluster, unregistered, plan.policy.rule_for(id.topic)))
     ]
     groups = [list(group) for _, group in groupby(sorted(found, key=_alike), key=lambda each: _alike(each)[:4])]
     for alike in groups[:_TOLD]:
@@ -73,7 +74,11 @@ def _alike(better: BetterProof) -> tuple[CandidateOrder, BrokerId, BrokerId, Los
 
 
 def _better_proof(
-    decision: Decision, partition: PartitionEvidence, cluster: ClusterState, unregistered: frozenset[BrokerId]
+    decision: Decision,
+    partition: PartitionEvidence,
+    cluster: ClusterState,
+    unregistered: frozenset[BrokerId],
+    rule: Rule | None,
 ) -> BetterProof | None:
     leader, planned = decision.leader, decision.loss
     if leader is None or planned is None or partition.history is None:
@@ -93,7 +98,9 @@ def _better_proof(
     if best is None or least.at_most is None:
         return None
     order, lacks = decision.candidate_order, _lacks(least)
-    return BetterProof(order, leader, best, least.loss_class, least.at_most, lacks, decision.id)
+    passing = {Approval.AUTO, *([Approval.AUTO_LOSSLESS] if least.loss_class is LossClass.LOSSLESS else [])}
+    passes = rule is not None and rule.approval in passing
+    return BetterProof(order, leader, best, least.loss_class, least.at_most, lacks, decision.id, passes)
 
 
 def _lacks(loss: Loss) -> int:
@@ -105,12 +112,14 @@ def _told(alike: Sequence[BetterProof]) -> str:
     ids, lacks = named([each.id for each in alike]), sum(each.lacks for each in alike)
     if loss_class is LossClass.LOSSLESS:
         lost = "no record acknowledged with acks=all is lost"
-        others = f" Others hold {records(lacks)} that it lacks; none of them was so acknowledged."
+        others = f" Others hold {records(lacks)} that it lacks, none of them so acknowledged."
     else:
         most = records(sum(each.at_most for each in alike))
         lost = f"at most {most} acknowledged with acks=all are lost"
         others = f" Others hold {records(lacks)} that it lacks."
+    unasked = any(each.passes for each in alike)
+    then = "it may elect UNASKED, so copy first" if unasked else "a person is asked again"
     return (
-        f"Broker {broker} is the better leader of {ids}: with it, that is proven, {lost}.{others if lacks else ''} "
-        f"{order} chooses broker {leader}. {BY_PROOF[0].upper()}{BY_PROOF[1:]}."
+        f"Broker {broker} is the better leader of {ids}: it is proven that with it {lost}.{others if lacks else ''} "
+        f"{order} chooses broker {leader}. {BY_PROOF[0].upper()}{BY_PROOF[1:]}: {then}."
     )

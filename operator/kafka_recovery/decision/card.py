@@ -19,7 +19,7 @@ from kafka_recovery.decision.glances import BrokerGlance, glances
 from kafka_recovery.decision.holding import keep_off, may_return
 from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
-from kafka_recovery.decision.pods import SILENT_BROKER, dangers, pods_of
+from kafka_recovery.decision.pods import SILENT_BROKER, dangers, is_likely_whole, pods_of
 from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.returns import (
     away,
@@ -35,8 +35,6 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 
-_MEMBERS_NAMED = 3
-"""So many brokers that Kafka can elect are named above a column."""
 _NAMED = 4
 """So many leaders are named in a sentence; the others are counted."""
 
@@ -119,9 +117,7 @@ def _if_planned(plan: Plan, *, over: bool) -> str | None:
 
 def _if_kafka(offline: Sequence[PartitionEvidence]) -> str:
     members = sorted({broker for partition in offline for broker in elected_by_kafka(partition)})
-    if not members or len(members) > _MEMBERS_NAMED:
-        return "Kafka elects"
-    return f"broker {_and(list(map(str, members)), 'or')} leads"
+    return f"broker {members[0]} leads" if len(members) == 1 else "Kafka elects another"
 
 
 def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | None:
@@ -357,8 +353,9 @@ def _do_first(plan: Plan, elections: Elections) -> Iterator[str]:
         yield "make room as said above"
     if back := sorted({*_silent(elections), *fenced_members(plan)}):
         cluster = plan.evidence.cluster
-        alone = len(back) == 1 and not any(dangers(pods_of(cluster, back[0]), cluster.observed_at))
-        how = keep_off(cluster, back[0]) if alone else SILENT_BROKER
+        seen, at = pods_of(cluster, back[0]), cluster.observed_at
+        told = len(back) > 1 or any(dangers(seen, at)) or is_likely_whole(seen, at)  # above, or it is not to be typed
+        how = SILENT_BROKER if told else keep_off(cluster, back[0])
         yield f"keep {named_brokers(back)} off until another leads (silent is not off): {how}"
     if failed := sorted({id for _, each in elections for id in away(each) if has_failed_disk(each, id)}):
         yield f"do not restart {named_brokers(failed)} until another leads"
@@ -390,6 +387,6 @@ def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:
         yield Question("If nobody approves:", (("", waits),))
 
 
-def _and(told: Sequence[str], joined: str = "and") -> str:
+def _and(told: Sequence[str]) -> str:
     *first, last = told
-    return f"{', '.join(first)} {joined} {last}" if first else last
+    return f"{', '.join(first)} and {last}" if first else last

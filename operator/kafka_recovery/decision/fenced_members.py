@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
+from kafka_recovery.decision.holding import keep_off
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
@@ -20,6 +21,9 @@ from kafka_recovery.domain.plan import Plan, Verdict
 _NEXT = "wait for the next plan, which says whether another broker can lead"
 _NAMED = 3
 """So many brokers are told of."""
+_STOP = (
+    f"first what would start it again, then the broker. A Pod that is only deleted comes back at once ({SILENT_BROKER})"
+)
 
 
 def stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *, asked: bool) -> Iterator[str]:
@@ -34,13 +38,14 @@ def stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         yet = " Do not approve yet." if asked else ""
         empty = "" if broker in records_of else "is EMPTY there, and "
+        how = keep_off(cluster, broker, running=True)
+        stop = how if how != SILENT_BROKER else _STOP
         yield (
-            f"DANGER: STOP BROKER {broker} NOW: first what would start it again, then the broker. A Pod that is only "
-            f"deleted comes back at once ({SILENT_BROKER}).{yet} Kafka can elect it by itself on "
+            f"DANGER: STOP BROKER {broker} NOW: {stop}.{yet} Kafka can elect it by itself on "
             f"{partitions(len(lacking))} at any moment. It {empty}lacks up to {records(sum(lacking))} of another "
             "replica, and the others delete these once it leads: copy their directories meanwhile. Is its own volume "
-            "only not mounted? Then start it with that one. Approve another leader only if that volume is lost: "
-            "nobody has read it."
+            "only not mounted? Once they are copied, start it with that one. Approve another leader only if that "
+            "volume is lost: nobody has read it."
         )
 
 

@@ -7,7 +7,7 @@ it is back, its disk empty or not; the survivors then truncate to its log (KIP-1
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.pods import SILENT_BROKER, pods_of
 from kafka_recovery.decision.returns import away, elected_by_kafka, has_failed_disk
@@ -79,14 +79,16 @@ def choose(
     return Holding(held[:MOST], (*(each for each in found if isinstance(each, NotHeld)), *over)[:MOST])
 
 
-def keep_off(cluster: ClusterState, broker: BrokerId) -> str:
+def keep_off(cluster: ClusterState, broker: BrokerId, *, running: bool = False) -> str:
     """How nothing starts its process: with commands where Kubernetes names one Pod that may be deleted.
+
+    `running`: it is to be stopped, so that its Pod may be Ready.
 
     A Pod that Strimzi runs is made again in seconds, also while its Kafka is paused: the controller of StrimziPodSets
     knows no pause (seen in its code before 1.3). Only without the cluster operator it is not.
     """
     found = [pod for pod in pods_of(cluster, broker) if pod.name]
-    if len(found) != 1 or _stays(found[0]):
+    if len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
         return SILENT_BROKER
     return (
         "first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own namespace), then "

@@ -25,7 +25,7 @@ _NODES = {
     NodeState.UNKNOWN: "its state is not known",
 }
 _REMEDIES = {
-    "OOMKilled": "give its container more memory",
+    "OOMKilled": "give its container more memory (Strimzi: kubectl edit kafkanodepool; it may roll others, too)",
     "Unschedulable": "make room on a node that can mount its volumes",
     "ImagePullBackOff": "see to its image and the Secret that it is pulled with",
     "ErrImagePull": "see to its image and the Secret that it is pulled with",
@@ -58,6 +58,11 @@ def told(cluster: ClusterState, broker: BrokerId) -> Iterator[str]:
         yield f"Kubernetes has {len(seen)} Pods that say they are broker {broker}: only one can be."
     for pod in seen:
         yield in_a_sentence(pod)
+        if is_likely_whole(seen, cluster.observed_at):
+            yield (
+                f"Its disk is LIKELY WHOLE, if {pod.node} did not boot anew (kubectl describe node {pod.node}): a "
+                "process that was killed has lost nothing."
+            )
         yield from remedy(pod, cluster.observed_at)
         yield from recovering(pod)
     if cluster.pods_problem:
@@ -111,6 +116,15 @@ def is_down(seen: Iterable[BrokerPod]) -> bool:
         return pods[0].node is None
     why, ended = pods[0].reason, pods[0].ended
     return why == "CrashLoopBackOff" or (ended is not None and why == ended.reason)
+
+
+def is_likely_whole(seen: Iterable[BrokerPod], at: datetime) -> bool:
+    """Whether its process is killed for want of memory, on a node that lives, above claims older than the incident."""
+    pods = tuple(seen)
+    if not is_down(pods) or pods[0].node is None or pods[0].ended is None or pods[0].ended.reason != "OOMKilled":
+        return False
+    claims = pods[0].claims or ()
+    return bool(claims) and all(each.phase == "Bound" and each.made for each in claims) and not any(dangers(pods, at))
 
 
 def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:

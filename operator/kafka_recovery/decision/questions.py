@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.evidence import PartitionEvidence
 
-APPROVE = "first do what stands below, then approve this plan"
+APPROVE = "do BEFORE YOU APPROVE, then approve this plan"
 
 
 @dataclass(frozen=True, slots=True)

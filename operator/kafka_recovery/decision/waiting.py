@@ -126,8 +126,9 @@ def _nothing_better(proven: Collection[TopicPartition]) -> Iterator[str]:
     if proven:
         yield (
             f"Waiting saves no record of {named(sorted(proven))} that was acknowledged with acks=all: the election is "
-            "proven Lossless. What only a broker that is away holds was sent with acks=1 or acks=0; to save that, "
-            "start that broker with its own, intact disk, in place of this election."
+            "proven Lossless. What only a broker that is away holds was sent with acks=1 or acks=0. To save that, copy "
+            "its directories before it starts again; or, only if its machine did not crash, start it with its own, "
+            "intact disk in place of this election."
         )
 
 
@@ -188,14 +189,15 @@ def _start_first(
     where = on_how_many(len(its), waiting)
     elected = f"Kafka can elect it{where}; nothing acknowledged with acks=all is lost{raised}.{rest}"
     twins = sorted(frozenset().union(*map(_returning, its)) - {first} - lost)
-    crashed = partial(_crashed, twins, sorted(frozenset().union(*map(_holding, its))))
+    its_own = _led_by_now(first, led)
+    off = sorted(frozenset().union(*map(away, its)) - {first} - lost)
+    crashed = partial(_crashed, twins, sorted(frozenset().union(*map(_holding, its))), off, bool(its_own))
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, waiting, otherwise, also)}."
-    led_by_now = tuple(_led_by_now(first, led))
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
-            (*_unknown("do not restart it", otherwise), *led_by_now, *_repair(first, elected, crashed), (_LOST, no)),
+            (*_unknown("do not restart it", otherwise), *_repair(first, its_own, elected, crashed), (_LOST, no)),
             (
                 *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
                 *pods.told(cluster, first),
@@ -203,13 +205,15 @@ def _start_first(
         )
         return
     seen = pods.pods_of(cluster, first)
-    unreached = _unreached(otherwise) if network and not pods.is_down(seen) else ()
+    unreached = _unreached(its_own, otherwise) if network and not pods.is_down(seen) else ()
+    whole = pods.is_likely_whole(seen, cluster.observed_at)
+    keep = "change nothing" if whole else "keep its Pod off" if any(pod.name for pod in seen) else ""
+    start = "have it run as said above" if whole else "start it"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            *_unknown("keep its Pod off" if any(pod.name for pod in seen) else "start nothing", otherwise),
-            *led_by_now,
-            *_start(any(pods.dangers(seen, cluster.observed_at)), elected, crashed),
+            *_unknown(keep or "start nothing", otherwise),
+            *_start(any(pods.dangers(seen, cluster.observed_at)), f"{its_own}{start}, wait. {elected}", crashed),
             *unreached,
             (_LOST, no),
         ),
@@ -226,44 +230,58 @@ def _unknown(start: str, otherwise: str) -> Iterator[tuple[str, str]]:
     yield "Nobody knows yet", f"{nothing}: look at that disk (how: {SILENT_BROKER})."
 
 
-def _repair(broker: BrokerId, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _repair(broker: BrokerId, its_own: str, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     yield (
         "Yes",
         "repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories are there, "
-        f"restart broker {broker}, wait. {elected}",
+        f"{its_own}restart broker {broker}, wait. {elected}",
     )
     yield "Yes, but files were lost or repaired on it, or may have been", crashed("restart it")
 
 
-def _start(new: bool, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _start(new: bool, whole: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """`new`: its claim is as young as the incident, so that it would start on another disk than its own."""
     bound = "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
-    yield (
-        bound if new else "Yes, its machine did not crash (a killed process is no crash)",
-        f"start it, wait. {elected}",
-    )
+    yield bound if new else "Yes, its machine did not crash (a killed process is no crash)", whole
     doubts = "The same, but its machine may have crashed" if new else f"Yes, but {_DOUBTS}"
     yield doubts, crashed("start it, elsewhere if need be")
 
 
-def _unreached(otherwise: str) -> Iterator[tuple[str, str]]:
+def _unreached(its_own: str, otherwise: str) -> Iterator[tuple[str, str]]:
     nothing = " Approve nothing: clients" if otherwise else " Clients"
-    yield "It runs, but can't be reached", f"repair its network, and wait.{nothing} may still write to it."
+    yield (
+        "It runs, but can't be reached",
+        f"{_FIRST if its_own else ''}repair its network, and wait.{nothing} may still write to it.",
+    )
 
 
-def _led_by_now(broker: BrokerId, led: Sequence[PartitionEvidence]) -> Iterator[tuple[str, str]]:
+_FIRST = "first copy the same, then "
+
+
+def _led_by_now(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
     """What another one leads: joining it, the broker deletes what that leader lacks, started or only reached again."""
-    if there := sorted(each.id for each in led if broker in each.assignment and broker != each.leader):
-        yield "Before it starts, or is reached again", f"copy its directories of {named(there)}, led by another by now."
+    there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
+    return f"first copy its directories of {named(there)} (another one leads there by now), then " if there else ""
 
 
-def _crashed(twins: Sequence[BrokerId], holding: Sequence[BrokerId], start: str) -> str:
-    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing. `holding`: who hold records."""
+def _crashed(
+    twins: Sequence[BrokerId], holding: Sequence[BrokerId], off: Sequence[BrokerId], its_own: bool, start: str
+) -> str:
+    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing. `holding`: who answer with records.
+
+    `off`: whose disks may hold some. `its_own`: it has directories that are to be copied, whether it crashed or not.
+    """
     asked = f"ask the same of {named_brokers(twins, 'or')} before you start either; " if twins else ""
-    if not holding:
-        return f"{asked}{start}. Once it leads, the others delete what it lost; none that answers holds a record."
-    few = listed_brokers(holding) if len(holding) <= _NAMED + 1 else named_brokers(holding)
-    return f"{asked}first copy the directories FROM {few}: they delete what it lost. Then {start}."
+    if not holding and not off:
+        return f"{asked}{_FIRST if its_own else ''}{start}. No other copy holds a record."
+    few = listed_brokers if len(holding) <= _NAMED + 1 else named_brokers
+    copied = [f"FROM {few(holding)}"] if holding else []
+    if off:
+        disk, they = ("disk", "it starts or is") if len(off) == 1 else ("disks", "they start or are")
+        copied.append(f"off the {disk} of {named_brokers(off)}, before {they} reached again")
+    told = f"{'the same, and those' if its_own else 'the directories'} {', and '.join(copied)}"
+    delete = "that one deletes" if len(holding) + len(off) == 1 else "they delete"
+    return f"{asked}first copy {told}: {delete} what it lost. Then {start}."
 
 
 def _holding(partition: PartitionEvidence) -> frozenset[BrokerId]:

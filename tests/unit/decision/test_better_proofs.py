@@ -31,12 +31,23 @@ def test_a_longer_log_of_which_less_is_proven_is_told_with_what_is_proven_of_the
     plan = decide(evidence(offline(), offline(id=SECOND)), LONGEST)
 
     more = (
-        "Broker 3 is the better leader of orders-0, orders-1: with it, that is proven, no record acknowledged with "
-        "acks=all is lost. Others hold 40 records that it lacks; none of them was so acknowledged. LongestLog chooses "
-        "broker 2. Set the policy's candidateOrder to LeastLoss, and read the next plan."
+        "Broker 3 is the better leader of orders-0, orders-1: it is proven that with it no record acknowledged with "
+        "acks=all is lost. Others hold 40 records that it lacks, none of them so acknowledged. LongestLog chooses "
+        "broker 2. Set the policy's candidateOrder to LeastLoss, and read the next plan: a person is asked again."
     )
     assert list(better_proofs(plan)) == [([ORDERS, SECOND], more)]
     assert card(plan).stop == (f"DO NOT APPROVE. {more}",)
+
+
+@pytest.mark.parametrize("approval", [Approval.AUTO_LOSSLESS, Approval.AUTO])
+def test_of_a_better_plan_about_which_nobody_will_be_asked_it_is_said_before_the_policy_is_changed(
+    approval: Approval,
+) -> None:
+    plan = decide(evidence(offline()), policy(candidate_order=CandidateOrder.LONGEST_LOG, approval=approval))
+
+    ((_, told),) = better_proofs(plan)
+
+    assert told.endswith("to LeastLoss, and read the next plan: it may elect UNASKED, so copy first.")
 
 
 def test_a_smaller_bound_is_more_proof() -> None:
@@ -50,6 +61,7 @@ def test_a_smaller_bound_is_more_proof() -> None:
     ((_, told),) = better_proofs(plan)
 
     assert told.startswith("Broker 3 is the better leader of ")
+    assert told.endswith(": a person is asked again.")
     assert "at most 5 records acknowledged with acks=all are lost" in told
     assert "EpochFirst chooses broker 2" in told
 

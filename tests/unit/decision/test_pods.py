@@ -68,8 +68,42 @@ class TestElectOrWait:
         assert known(planned(pod())) == (
             "Pod prod-brokers-1 on node n2 (Ready): CrashLoopBackOff, last end OOMKilled (exit code 137) at "
             "2026-11-21 11:58:00 UTC, 7 restarts; claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it "
-            "is not known). To have it run, once you know that its disk is its own: give its container more memory."
+            "is not known). Its disk is LIKELY WHOLE, if n2 did not boot anew (kubectl describe node n2): a process "
+            "that was killed has lost nothing. To have it run, once you know that its disk is its own: give its "
+            "container more memory (Strimzi: kubectl edit kafkanodepool; it may roll others, too)."
         )
+
+    def test_of_one_that_is_likely_whole_the_way_to_have_it_run_is_told_and_no_command_that_takes_it_away(self) -> None:
+        choice = card(planned(pod())).choice
+        assert choice
+        said = " ".join(choice.sentences())
+
+        assert "Nobody knows yet: change nothing, approve nothing: look at that disk" in said
+        assert "(a killed process is no crash): have it run as said above, wait." in said
+        assert "kubectl delete pod" not in said
+        assert "until another leads (silent is not off): docs/how-to/silent-broker.md." in said
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"node": None},
+            {"node_state": NodeState.NOT_READY},
+            {"ended": ContainerEnd("Error", 1)},
+            {"claims": ()},
+            {"claims": None},
+            {"claims": (BOUND, VolumeClaim("data-1", "Pending", OLD))},
+            {"claims": (BOUND, VolumeClaim("data-1", "Bound"))},
+            {"claims": (VolumeClaim("data-0-prod-brokers-1", "Bound", NOON - timedelta(minutes=2)),)},
+            {"ephemeral": True},
+        ],
+        ids=", ".join,
+    )
+    def test_of_any_other_it_is_not_said_that_its_disk_is_likely_whole(self, other: dict[str, Any]) -> None:
+        assert "LIKELY" in known(planned(pod()))
+        assert "LIKELY" not in known(planned(pod(**other)))
+
+    def test_of_two_pods_of_one_broker_neither_is_likely_whole(self) -> None:
+        assert "LIKELY" not in known(planned(pod(), pod(name="prod-spare-1")))
 
     def test_a_pod_that_waits_for_a_node_with_a_lost_claim_is_not_said_to_need_room(self) -> None:
         lost = VolumeClaim("data-0-prod-brokers-1", "Lost", OLD)

@@ -62,7 +62,7 @@ LOOK = "look at that disk (how: docs/how-to/silent-broker.md)."
 UNKNOWN = f"Nobody knows yet: start nothing, approve nothing: {LOOK}"
 WHOLE = "Yes, its machine did not crash (a killed process is no crash): "
 LOST = "No, its disk is lost for good, not only detached: "
-APPROVE = "first do what stands below, then approve this plan."
+APPROVE = "do BEFORE YOU APPROVE, then approve this plan."
 
 
 def told(plan: Plan) -> list[str]:
@@ -92,12 +92,12 @@ def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_star
     led = partition({1: dead(1), 2: log(10)}, id=TopicPartition("payments", 0), leader=BrokerId(2))
     plan = replace(plan, evidence=replace(plan.evidence, partitions=(*plan.evidence.partitions, led)))
 
-    _, _, first, yes, crashed, unreached, *_ = told(plan)
+    _, _, yes, crashed, unreached, _ = told(plan)
 
-    assert first == (
-        "Before it starts, or is reached again: copy its directories of payments-0, led by another by now."
-    ), "it joins that leader as soon as it is reached again"
-    assert [yes.startswith(WHOLE), crashed, unreached] == [True, CRASHED, UNREACHED]
+    assert yes.startswith(f"{WHOLE}first copy its directories of payments-0 (another one leads there by now), then st")
+    assert crashed == CRASHED.replace("the directories FROM", "the same, and those FROM")
+    joins = "it joins that leader as soon as it is reached again"
+    assert unreached == UNREACHED.replace("repair", "first copy the same, then repair"), joins
 
 
 def test_what_is_elected_unasked_is_led_by_another_before_anybody_has_answered() -> None:
@@ -106,10 +106,9 @@ def test_what_is_elected_unasked_is_led_by_another_before_anybody_has_answered()
     first, asked = plan.decisions
     plan = replace(plan, decisions=(replace(first, approval=Approval.AUTO_LOSSLESS), asked))
 
-    assert "Before it starts, or is reached again: copy its directories of orders-0, led by another by now." in told(
-        plan
-    )
-    assert not any(each.startswith("Waiting saves no") for each in told(plan)), "nobody is asked to wait"
+    said = told(plan)
+    assert any(f"{WHOLE}first copy its directories of orders-0 (another one leads there by now), " in s for s in said)
+    assert not any(each.startswith("Waiting saves no") for each in said), "nobody is asked to wait"
 
 
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
@@ -140,7 +139,10 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
         f"{LOST}start broker 2 with its own disk (Kafka does not elect it by itself), and read the next plan; approve "
         "only if both are lost."
     ) in said
-    assert f"{DOUBTFUL}start it, elsewhere if need be. Once it leads, the others delete what it lost; none" in said
+    assert (
+        f"{DOUBTFUL}first copy the directories off the disk of broker 2, before it starts or is reached again: that "
+        "one deletes what it lost. Then start it, elsewhere if need be."
+    ) in said
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
@@ -158,7 +160,11 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
 def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_about_before_anybody_approves() -> None:
     """Both were in sync on all of them, so that each alone brings all of them back."""
     _, _, _, _, crashed, *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
-    assert "restored: ask the same of broker 2 before you start either; first copy the" in crashed
+    assert crashed == (
+        f"{DOUBTFUL}ask the same of broker 2 before you start either; first copy the directories FROM broker 3, 4 and "
+        "5, and off the disk of broker 2, before it starts or is reached again: they delete what it lost. Then start "
+        "it, elsewhere if need be."
+    )
     assert no.startswith(
         f"{LOST}approve nothing yet; ask the same of broker 2 (Kafka can elect it), then read the next plan. Only if "
         "both disks are lost: "
@@ -185,8 +191,9 @@ def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_ow
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
     assert told(planned((1,), proven=1)) == [
         "Waiting saves no record of orders-0 that was acknowledged with acks=all: the election is proven Lossless. "
-        "What only a broker that is away holds was sent with acks=1 or acks=0; to save that, start that broker with "
-        "its own, intact disk, in place of this election.",
+        "What only a broker that is away holds was sent with acks=1 or acks=0. To save that, copy its directories "
+        "before it starts again; or, only if its machine did not crash, start it with its own, intact disk in place of "
+        "this election.",
     ]
 
 
@@ -283,8 +290,8 @@ def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> Non
     assert told(answering(log(0))) == [
         f"{STOP_IT} Do not approve yet. Kafka can elect it by itself on 1 partition at any moment. It is EMPTY there, "
         "and lacks up to 27 records of another replica, and the others delete these once it leads: copy their "
-        "directories meanwhile. Is its own volume only not mounted? Then start it with that one. Approve another "
-        "leader only if that volume is lost: nobody has read it."
+        "directories meanwhile. Is its own volume only not mounted? Once they are copied, start it with that one. "
+        "Approve another leader only if that volume is lost: nobody has read it."
     ]
     assert "at any moment. It lacks up to 20 records" in " ".join(told(answering(log(7))))
 

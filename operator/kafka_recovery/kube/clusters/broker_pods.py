@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
+from kafka_recovery.decision.fenced_members import short_of
 from kafka_recovery.decision.returns import away
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId
@@ -39,7 +40,7 @@ class BrokerPods:
         return found if isinstance(found, Reason) else objects.pods_of(self.kafka, *found)
 
     async def beside(self, gathering: Awaitable[Evidence]) -> Evidence:
-        """The evidence that is gathered, with the Pods of brokers that hold a copy and did not answer.
+        """The evidence that is gathered, with the Pods of brokers with a copy that are silent, or are to be stopped.
 
         They are looked at meanwhile, so that a look takes no longer for it where brokers are waited for. Raises what
         `gathering` does.
@@ -47,7 +48,7 @@ class BrokerPods:
         reading = asyncio.ensure_future(self._read())
         try:
             evidence = await gathering
-            absent = silent(evidence)
+            absent = silent(evidence) | to_be_stopped(evidence)
             if not absent:
                 return evidence
             found = await reading
@@ -128,6 +129,11 @@ def silent(evidence: Evidence) -> frozenset[BrokerId]:
     """Who holds a copy of a partition without a leader, and gave no answer for it."""
     offline = (partition for partition in evidence.partitions if partition.leader is None)
     return frozenset(broker for partition in offline for broker in away(partition))
+
+
+def to_be_stopped(evidence: Evidence) -> frozenset[BrokerId]:
+    """Who answers, and holds less than others where Kafka can elect it."""
+    return short_of([each for each in evidence.partitions if each.leader is None], evidence.cluster)
 
 
 def broker_pods(api: Api, cluster: WatchedCluster) -> BrokerPods | None:

@@ -252,9 +252,9 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "--path-to-json-file" not in designated, "that one names broker 3"
     assert "place of" not in chosen.lower()
     assert (
-        "DO NOT APPROVE. Broker 3 was named, by a person or a ranking, as leader of orders-17: by LeastLoss broker 2 "
-        "is better, and holds 12 records that broker 3 lacks. See whether a plan that does not name broker 3 elects "
-        "broker 2."
+        "DO NOT APPROVE. Broker 3 was named (designatedLeader or rankingRef) as leader of orders-17: by LeastLoss "
+        "broker 2 is better, and holds 12 records that broker 3 lacks. See whether a plan that does not name broker 3 "
+        "elects broker 2 (operator: refuse this recovery, then apply another one; none opens by itself)."
     ) in said
 
 

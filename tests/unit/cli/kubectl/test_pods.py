@@ -70,7 +70,7 @@ def test_pod_node_and_claims_of_a_broker_that_is_away_stand_below_the_card(
     assert "CrashLoopBackOff, last end OOMKilled (exit code 137), 7 restarts" in told
     assert "n2 (Ready)" in told
     assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in told
-    assert "Broker 1: To have it run, once you know that its disk is its own: give its container more memory." in told
+    assert "Broker 1: To have it run, once you know that its disk is its own: give its container more memory " in told
     assert "prod-brokers-2" not in told
     assert "DANGER" not in told
 

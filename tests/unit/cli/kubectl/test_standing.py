@@ -122,7 +122,7 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "mallory" not in shown.stdout
-    assert "is lost for good, not only detached: first do what stands below, then approve this plan." in one_line(
+    assert "is lost for good, not only detached: do BEFORE YOU APPROVE, then approve this plan." in one_line(
         shown.stdout
     )
     assert max(map(len, shown.stdout.splitlines())) <= 80

@@ -144,7 +144,10 @@ def a_member_is_back_a_moment_ago() -> Plan:
 def a_member_is_back_with_less() -> Plan:
     """Its disk was replaced: nobody is told to help it."""
     brokers = (broker(1, fenced=True), broker(2), broker(3))
-    return planned(evidence(*orders(1, {1: log(0), 2: log(27), 3: log(15)}), brokers=brokers))
+    seen = evidence(*orders(1, {1: log(0), 2: log(27), 3: log(15)}), brokers=brokers)
+    claim = VolumeClaim("data-0-prod-brokers-1", "Bound", NOON - timedelta(minutes=9))
+    pod = BrokerPod(BrokerId(1), "prod-brokers-1", "6f1c", "node-b", NodeState.READY, ready=True, claims=(claim,))
+    return planned(replace(seen, cluster=replace(seen.cluster, pods=(pod,))))
 
 
 def many_partitions() -> Plan:

@@ -16,7 +16,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.clusters.pod_objects import node_state, pods_of
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
-from unit.decision.incident import evidence, log, partition
+from unit.decision.incident import broker, evidence, log, partition
 from unit.kube.clusters.strimzi import NOON, pod
 from unit.kube.spoilt import spoilt
 
@@ -306,6 +306,14 @@ class TestEvidence:
         cluster = with_pods(Kubernetes(silent=True), self.SEEN)
 
         assert (cluster.pods, cluster.pods_problem and cluster.pods_problem.code) == ((), "ObjectsUnreadable")
+
+    def test_the_pod_of_one_that_answers_and_is_to_be_stopped_is_a_part_of_it(self) -> None:
+        short = partition({1: log(0), 2: log(27), 3: log(15)})
+        brokers = (broker(1, fenced=True), broker(2), broker(3))
+
+        [found] = with_pods(Kubernetes(pod(1), pod(2)), evidence(short, brokers=brokers)).pods
+
+        assert found.name == "prod-brokers-1"
 
     def test_where_everybody_answers_no_pod_is_told_of(self) -> None:
         answered = evidence(partition({1: log(30), 2: log(27), 3: log(15)}))
