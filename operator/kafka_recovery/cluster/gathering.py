@@ -112,7 +112,7 @@ class Gathering:
 
     @property
     def _is_last(self) -> bool:
-        return self.rules.attempts == 1 and bool(self.known)
+        return self.rules.makes_last_look(self.known)
 
     async def _evidence(self, until: float, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline

@@ -4,13 +4,13 @@ Nobody is refused by it, and only among equals is anybody chosen by it. A direct
 wait; one that is almost full is a warning, and a person is asked, whatever the policy says: Kafka takes a directory
 offline at the first write that finds no room, and stops a broker that has no other. On Kafka 4.4 a leader without any
 room was elected, and its directory failed before it led (it writes its leader epoch). A person is asked as well about a
-leader whose broker was asked and did not say.
+leader whose broker was asked and did not say, or not where that copy lies and what room is there.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.domain.reason import Reason
 
 Copies = Sequence[tuple[TopicPartition, Replica]]
 """Copies of one broker's, and of which partitions."""
@@ -98,13 +97,13 @@ def failed_copies(leaderless: Sequence[PartitionEvidence]) -> Mapping[BrokerId, 
 
 def full_leaders(plan: Plan) -> Iterator[str]:
     """Planned leaders that may fail as soon as they lead, or are written to."""
-    full = _full(plan.evidence.cluster)
+    disks = _doubtful(plan.evidence.cluster)
     led: defaultdict[tuple[BrokerId, str], list[TopicPartition]] = defaultdict(list)
-    for id, one in plan.elections.items() if full else ():
-        if (leader := one.leader) is not None and leader in full and (there := full[leader].of(id)):
+    for id, one in plan.elections.items() if disks else ():
+        if (leader := one.leader) is not None and leader in disks and (there := disks[leader].full(id)):
             led[leader, there.path].append(id)
-    for broker, its in full.items():
-        for each in its.directories:
+    for broker, disk in disks.items():
+        for each in disk.its.directories:
             if ids := led[broker, each.path]:
                 why = f"and the volume of its copies is almost full: {_room(each)}"
                 yield f"Warning: broker {broker} is to lead {named(ids)}, {why}. {_FULL}"
@@ -112,44 +111,44 @@ def full_leaders(plan: Plan) -> Iterator[str]:
 
 def asking(decisions: tuple[Decision, ...], cluster: ClusterState) -> tuple[Decision, ...]:
     """The same, but a person is asked about an election of a leader that may fail for want of room."""
-    full = _full(cluster)
-    silent = {its.broker: its.problem for its in cluster.log_directories if its.problem}
-    if not full and not silent:
-        return decisions
-    return tuple([_asking(each, full, silent) for each in decisions])
+    disks = _doubtful(cluster)
+    return tuple([_asking(each, disks) for each in decisions]) if disks else decisions
 
 
-class Full(NamedTuple):
-    """Those directories of a broker that are almost full, and which copies lie there; all of them, if it has `one`."""
+class Disks(NamedTuple):
+    """What a broker told of its directories, and where each of its copies lies."""
 
-    directories: Sequence[LogDirectory]
-    one: bool
-    by_copy: Mapping[TopicPartition, LogDirectory]
+    its: BrokerDirectories
+    home: Callable[[TopicPartition], LogDirectory | None]
 
-    def of(self, id: TopicPartition) -> LogDirectory | None:
+    def full(self, id: TopicPartition) -> LogDirectory | None:
         """Where its copy lies, if that is almost full."""
-        return self.directories[0] if self.one else self.by_copy.get(id)
+        there = self.home(id)
+        return there if there and there.is_almost_full else None
+
+    def doubt(self, id: TopicPartition) -> str | None:
+        """Why its copy may have no room; None: the directory that it lies in was said to have some."""
+        there, volume = self.home(id), f"the volume of broker {self.its.broker}'s copy"
+        if there and there.is_almost_full:
+            return f"{volume} is almost full, {_room(there)}"
+        if there and there.has_room:
+            return None
+        why = self.its.problem.message.rstrip(".") if self.its.problem else "the broker did not say"
+        return f"whether {volume} has room is not known ({why})"
 
 
-def _full(cluster: ClusterState) -> Mapping[BrokerId, Full]:
-    """By broker: there are thousands of decisions, and a broker may list hundreds of directories."""
-    found: dict[BrokerId, Full] = {}
-    for its in cluster.log_directories:
-        if full := [each for each in its.directories if each.is_almost_full]:
-            by_copy = {id: each for each in full for id in each.copies or ()}
-            found[its.broker] = Full(full, len(its.directories) == 1, by_copy)
-    return found
+def _doubtful(cluster: ClusterState) -> Mapping[BrokerId, Disks]:
+    """Of brokers that did not say of each directory that it has room."""
+    told = cluster.log_directories
+    doubtful = (its for its in told if its.problem or not all(each.has_room for each in its.directories))
+    return {its.broker: Disks(its, its.homes()) for its in doubtful}
 
 
-def _asking(decision: Decision, full: Mapping[BrokerId, Full], silent: Mapping[BrokerId, Reason]) -> Decision:
+def _asking(decision: Decision, disks: Mapping[BrokerId, Disks]) -> Decision:
     leader = decision.leader
-    if leader is None or decision.verdict is not Verdict.ELECT or decision.needs_approval:
+    if leader is None or decision.verdict is not Verdict.ELECT or decision.needs_approval or leader not in disks:
         return decision
-    if problem := silent.get(leader):
-        why = f"whether the volume of broker {leader}'s copy has room is not known ({problem.message.rstrip('.')})"
-    elif leader in full and (there := full[leader].of(decision.id)):
-        why = f"the volume of broker {leader}'s copy is almost full, {_room(there)}"
-    else:
+    if (why := disks[leader].doubt(decision.id)) is None:
         return decision
     warning = f"{why}: a person has to approve it"
     return replace(decision, approval=Approval.MANUAL, warnings=(*decision.warnings, warning))
@@ -199,8 +198,8 @@ def _of(cluster: ClusterState, broker: BrokerId) -> BrokerDirectories | None:
 
 def _almost_full(cluster: ClusterState, broker: BrokerId, id: TopicPartition) -> LogDirectory | None:
     """Where this copy lies, if that is almost full."""
-    its = _full(cluster).get(broker)
-    return its.of(id) if its else None
+    disks = _doubtful(cluster).get(broker)
+    return disks.full(id) if disks else None
 
 
 def _half_moved(others: Sequence[LogDirectory], ids: Sequence[TopicPartition]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from kafka_recovery.decision.attesting import given, standing
 from kafka_recovery.domain.attestation import Attestation
@@ -20,15 +20,21 @@ _COMPARED = {
     "log_end": "the log end of the leader to elect",
     "rule": "the policy's rule",
     "candidate_order": "the candidate order",
-    "approval": "who has to approve",
 }
 """What a person approves of one partition. Sentences about brokers that answered a little later are not part of it."""
 
 
-def difference(planned: Plan, now: Plan) -> Reason | None:
+def _wants_approval(decision: Decision) -> bool:
+    return decision.needs_approval
+
+
+def difference(
+    planned: Plan, now: Plan, wants_approval: Callable[[Decision], bool] = _wants_approval
+) -> Reason | None:
     """The first election of `planned` that an approval would not cover as it is `now`; None if there is none.
 
-    `now` may hold other partitions: nobody approves what is not elected.
+    `now` may hold other partitions: nobody approves what is not elected. `wants_approval`: whether a person has to say
+    yes, the strictest of the plan and of what is allowed.
     """
     if attested := _otherwise_attested(planned, now):
         return attested
@@ -41,6 +47,9 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
             was, now_is = getattr(old, field), getattr(new, field)
             if was != now_is:
                 return Reason("PlanOutdated", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
+        # Nobody needed any more: a plan made anew waits for nobody. If a person has to say yes all the same, it holds.
+        if (new.needs_approval and not old.needs_approval) or (wants_approval(old) and not wants_approval(new)):
+            return Reason("PlanOutdated", f"{id}: who has to approve was {old.approval}, now it is {new.approval}")
         if _cost(old) != _cost(new) or _surely_lost(old) < _surely_lost(new):
             return Reason("PlanOutdated", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -33,6 +33,11 @@ class LogDirectory:
         total, usable = self.total_bytes, self.usable_bytes
         return total is not None and usable is not None and usable < _LITTLE and usable * 20 < total
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it is online and its volume was said to have room."""
+        return self.error is None and None not in (self.total_bytes, self.usable_bytes) and not self.is_almost_full
+
 
 _LITTLE = 1 << 30
 
@@ -45,9 +50,13 @@ class BrokerDirectories:
     directories: tuple[LogDirectory, ...] = ()
     problem: Reason | None = None
 
+    def homes(self) -> Callable[[TopicPartition], LogDirectory | None]:
+        """Tells where a copy of it lies, as far as it was told: of thousands it is asked, so it is made once."""
+        if len(self.directories) == 1:
+            return lambda _: self.directories[0]
+        return {id: each for each in self.directories for id in each.copies or ()}.get
+
     def almost_full(self, held: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those of these copies, which it was asked about, whose volume has almost no room left."""
-        full = [each for each in self.directories if each.is_almost_full]
-        if full and len(self.directories) == 1:
-            return frozenset(held)
-        return frozenset(id for each in full for id in each.copies or ())
+        home = self.homes()
+        return frozenset(id for id in held if (there := home(id)) and there.is_almost_full)

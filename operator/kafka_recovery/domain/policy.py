@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -70,6 +71,10 @@ class EvidenceRules:
     attempts: int = 3
     required_answers: RequiredAnswers = RequiredAnswers.ALL
     max_age: timedelta = timedelta(seconds=60)
+
+    def makes_last_look(self, known: Sized) -> bool:
+        """Whether a look at what is `known` is a last one by these: each broker is asked once, and for less."""
+        return self.attempts == 1 and bool(known)
 
 
 @dataclass(frozen=True, slots=True)

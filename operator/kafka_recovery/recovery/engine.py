@@ -25,6 +25,7 @@ from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.engine_ports import EnginePorts
 from kafka_recovery.recovery.execution import Execution, Stages
+from kafka_recovery.recovery.looking_again import look_again
 from kafka_recovery.recovery.partition_run import order_is_ours
 from kafka_recovery.recovery.ports import (
     Apart,
@@ -225,10 +226,7 @@ class Engine:
         Raises ViewStandsStill where no partition is seen to be offline, by metadata too old.
         """
         policy = (await self._permission()).policy
-        rules = policy.widest_evidence_rules
-        knows = before if rules.attempts > 1 else None  # one attempt at what is known is a last look, which asks less
-        known = {partition.id: partition for partition in knows.partitions} if knows else None
-        evidence = await self._ports.cluster.gather(scope, rules, known)
+        evidence = await look_again(self._ports.cluster, scope, policy.widest_evidence_rules, before)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
             raise ViewStandsStill(old)

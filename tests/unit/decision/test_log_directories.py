@@ -193,8 +193,27 @@ class TestAlmostFull:
             (its(3, problem=SILENT), Approval.AUTO),
             (its(3, FULL), Approval.AUTO),
             (its(2, replace(FULL, copies=(OTHER,)), replace(WELL, copies=(ORDERS,))), Approval.AUTO),
+            (its(2, WELL, replace(WELL, path="/data3")), Approval.AUTO),
+            (its(2, LogDirectory("/data")), Approval.MANUAL),
+            (its(2, WELL, LogDirectory("/data3")), Approval.MANUAL),
+            (its(2, replace(FULL, copies=(OTHER,)), replace(WELL, copies=())), Approval.MANUAL),
+            (its(2, FAILED), Approval.MANUAL),
+            (its(2, replace(WELL, error="KAFKA_STORAGE_ERROR")), Approval.MANUAL),
         ],
-        ids=["no room", "room", "silent", "another is silent", "no room elsewhere", "no room in another directory"],
+        ids=[
+            "no room",
+            "room",
+            "silent",
+            "another is silent",
+            "no room elsewhere",
+            "no room in another directory",
+            "room in all",
+            "how much is not said",
+            "how much is not said of one of several",
+            "where it lies is not said",
+            "the only one has failed",
+            "the only one has failed and is said to have room",
+        ],
     )
     def test_a_person_is_asked_about_a_leader_without_room_or_that_does_not_tell_whatever_the_policy_says(
         self, said: BrokerDirectories, approval: Approval

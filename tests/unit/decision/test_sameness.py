@@ -91,6 +91,22 @@ def test_sentences_may_change_meanwhile(changes: dict[str, Any]) -> None:
     assert difference(with_orders(loss=BOUNDED), with_orders(**{"loss": BOUNDED, **changes})) is None
 
 
+def auto(plan: Plan) -> Plan:
+    return replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
+
+
+def test_that_nobody_would_be_asked_any_more_is_the_same_plan_where_a_person_has_to_say_yes_all_the_same() -> None:
+    """A broker that tells of its disk at every other look would void each plan that somebody reads."""
+    assert difference(PLAN, auto(PLAN), lambda _: True) is None
+
+
+def test_that_somebody_has_to_be_asked_now_is_another_plan_also_while_everything_is_asked_about() -> None:
+    found = difference(auto(PLAN), PLAN, lambda _: True)
+
+    assert found
+    assert found.message == "orders-0: who has to approve was AutoApprove, now it is ManualApprove"
+
+
 def test_an_election_that_is_gone_voids_the_approval() -> None:
     found = code_and_message(PLAN, replace(PLAN, decisions=(BOTH[PAYMENTS],)))
 

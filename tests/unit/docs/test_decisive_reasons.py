@@ -45,7 +45,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "cluster/assignment_order.py": 1,
         "cluster/designated.py": 1,
         "decision/recheck.py": 10,
-        "decision/sameness.py": 5,
+        "decision/sameness.py": 6,
         "kube/recoveries/approvals.py": 1,
         "recovery/supervision.py": 1,
     },

@@ -31,6 +31,7 @@ from kafka_recovery.kube.recoveries.unasked import Tries, Unasked, is_any_tried
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, UnreadableApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.looking_again import look_again
 from kafka_recovery.recovery.ports import Clock, Cluster
 from kafka_recovery.recovery.signs_of_life import SignsOfLife
 from kafka_recovery.recovery.supervision import Permission
@@ -329,7 +330,7 @@ class KubeApprovals:
         """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""
         scope, policy = Scope(tuple(plan.elections)), allowed.policy
         try:
-            evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
+            evidence = await look_again(self.cluster, scope, policy.widest_evidence_rules, plan.evidence)
         except ClusterFault as fault:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
         done = self._done(plan, evidence)
@@ -339,7 +340,7 @@ class KubeApprovals:
             decide, before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked
         )
         left = tuple(decision for decision in plan.decisions if decision.id not in done)
-        return difference(replace(plan, decisions=left), now)
+        return difference(replace(plan, decisions=left), now, allowed.wants_approval)
 
     def _done(self, plan: Plan, evidence: Evidence) -> set[TopicPartition]:
         """What has its end and a leader, or is gone: nobody is asked about it any more, unless it is offline again."""

@@ -64,11 +64,17 @@ def _said(attestations: Iterable[Attestation]) -> _Said:
 
 
 def as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
-    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others."""
+    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others.
+
+    Of a broker that does not tell of its disks this time, what it told for the plan: one lost answer voids no plan.
+    """
     planned = (partition for partition in plan.evidence.partitions if partition.id in done)
     others = (partition for partition in evidence.partitions if partition.id not in done)
     at = evidence.cluster.observed_at
-    return replace(evidence, partitions=(*(_measured(each, at) for each in planned), *others))
+    told = {its.broker: its for its in plan.evidence.cluster.log_directories}
+    disks = tuple(told.get(its.broker, its) if its.problem else its for its in evidence.cluster.log_directories)
+    cluster = replace(evidence.cluster, log_directories=disks)
+    return replace(evidence, cluster=cluster, partitions=(*(_measured(each, at) for each in planned), *others))
 
 
 def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:

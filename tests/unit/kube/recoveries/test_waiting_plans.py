@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kafka_recovery.cluster.metadata_log.reader import READING
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.log_directories import BrokerDirectories, LogDirectory
 from kafka_recovery.domain.outcome import End
+from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.pauses import LOOK
@@ -21,6 +29,8 @@ from unit.kube.operated import Going, Operated
 from unit.kube.recoveries.asking import NO_POLICY, Asked, asked
 from unit.recovery.world import ORDERS, PAYMENTS
 from unit.virtual import in_no_time
+
+Known = Mapping[TopicPartition, PartitionEvidence] | None
 
 # Reading it again
 
@@ -129,6 +139,58 @@ async def test_a_plan_that_still_holds_can_be_approved_however_old_it_is(by_hand
     by_hand.api.approve(question.digest)
 
     assert (await question.after(6), by_hand.world.steps.calls.count("gather")) == ("ann", 7)
+
+
+LOST = BrokerDirectories(BrokerId(2), problem=Reason("BrokerTimeout", "no answer within 1s"))
+ROOM = BrokerDirectories(BrokerId(2), (LogDirectory("/data", None, 100 << 30, 60 << 30),))
+FULL = BrokerDirectories(BrokerId(2), (LogDirectory("/data", None, 100 << 30, 1 << 20),))
+
+
+def answers_of_disks(by_hand: Operated, *said: BrokerDirectories) -> None:
+    """What broker 2 tells of its disk: at the plan's look, at the next one, and so on; the last one stays."""
+    kafka, gather, left = by_hand.world.kafka, by_hand.world.kafka.gather, list(said)
+
+    async def gather_with(scope: Scope, rules: EvidenceRules, known: Known = None) -> Evidence:
+        seen = await gather(scope, rules, known)
+        now = left.pop(0) if len(left) > 1 else left[0]
+        return replace(seen, cluster=replace(seen.cluster, log_directories=(now,)))
+
+    kafka.gather = gather_with  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [((ROOM, LOST), "ann"), ((LOST, ROOM), "ann"), ((LOST, LOST), "ann"), ((ROOM, FULL), None)],
+    ids=["lost", "regained", "never told", "filled up"],
+)
+async def test_an_answer_about_disks_that_is_lost_or_regained_voids_no_plan_that_a_person_reads(
+    by_hand: Operated, said: tuple[BrokerDirectories, ...], by: str | None
+) -> None:
+    by_hand.switch = OperatorSwitch(Authority.APPROVE)
+    by_hand.api.change(POLICIES, "rules", rules=[{"name": "all", "approval": "AutoApprove"}])
+    answers_of_disks(by_hand, *said)
+    question = await asked(by_hand)
+    by_hand.world.clock.advance(timedelta(minutes=2))
+    by_hand.api.approve(question.digest)
+
+    assert await question.after(6) == by
+
+
+async def test_what_a_broker_told_of_its_room_before_counts_while_a_plan_waits(by_hand: Operated) -> None:
+    """Else the look asks nobody of whom it is known, and another one of several equals comes first."""
+    looked: list[Known] = []
+    question = await asked(by_hand)
+    kafka, gather = by_hand.world.kafka, by_hand.world.kafka.gather
+
+    async def gather_with(scope: Scope, rules: EvidenceRules, known: Known = None) -> Evidence:
+        looked.append(known)
+        return await gather(scope, rules, known)
+
+    kafka.gather = gather_with  # type: ignore[method-assign]
+    by_hand.world.clock.advance(timedelta(minutes=2))
+    await question.after(6)
+
+    assert looked == [{each.id: each for each in question.plan.evidence.partitions}]
 
 
 async def test_a_plan_that_changed_is_void_however_fresh_its_approval(by_hand: Operated) -> None:
