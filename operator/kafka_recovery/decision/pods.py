@@ -105,15 +105,14 @@ def claims(pod: BrokerPod) -> str:
 
 
 def is_down(seen: Iterable[BrokerPod]) -> bool:
-    """Whether the process of the only Pod there is does not run: it is on no node, or a node that is Ready says so.
+    """Whether the process of the only Pod there is does not run, as a node that is Ready says.
 
-    Of a container that crashes again and again the kubelet says CrashLoopBackOff, and from 1.36 on how it ended.
+    Of a container that crashes again and again the kubelet says CrashLoopBackOff, and from 1.36 on how it ended. A Pod
+    that is on no node says nothing: the one before it, deleted by force, may run on at a node that is cut off.
     """
     pods = tuple(seen)
-    if len(pods) != 1 or pods[0].name is None:
+    if len(pods) != 1 or pods[0].node_state is not NodeState.READY:
         return False
-    if pods[0].node is None or pods[0].node_state is not NodeState.READY:
-        return pods[0].node is None
     why, ended = pods[0].reason, pods[0].ended
     return why == "CrashLoopBackOff" or (ended is not None and why == ended.reason)
 

@@ -28,9 +28,7 @@ def _wants_approval(decision: Decision) -> bool:
     return decision.needs_approval
 
 
-def difference(
-    planned: Plan, now: Plan, wants_approval: Callable[[Decision], bool] = _wants_approval
-) -> Reason | None:
+def difference(planned: Plan, now: Plan, wants_approval: Callable[[Decision], bool] = _wants_approval) -> Reason | None:
     """The first election of `planned` that an approval would not cover as it is `now`; None if there is none.
 
     `now` may hold other partitions: nobody approves what is not elected. `wants_approval`: whether a person has to say

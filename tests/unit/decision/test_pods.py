@@ -137,7 +137,8 @@ class TestElectOrWait:
         unreached = "It runs, but can't be reached"
 
         assert unreached not in answers(planned(pod()))
-        assert unreached not in answers(planned(pod(node=None, reason="Unschedulable"))), "it is on no node"
+        on_no_node = pod(node=None, node_state=NodeState.UNKNOWN, reason="Unschedulable")
+        assert unreached in answers(planned(on_no_node)), "the Pod before it may run on, at a node that is cut off"
         assert unreached in answers(planned(BrokerPod(BrokerId(1), claims=(BOUND,)))), "it may run outside of any Pod"
         for facts in ({"node_state": NodeState.UNKNOWN}, {"node_state": NodeState.NOT_READY}, {"reason": ""}):
             assert unreached in answers(planned(pod(**facts)))

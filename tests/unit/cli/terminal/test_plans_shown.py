@@ -99,7 +99,7 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     assert shown.count("kubectl delete pod") == 1
     assert "Nobody knows yet: keep its Pod off, approve nothing: look" in shown, "nobody starts it: it starts by itself"
     assert "The same, but its machine may have crashed: first copy" in shown, "not on the new claim"
-    assert "It runs, but can't be reached" not in shown, "its Pod is on no node"
+    assert "It runs, but can't be reached" in shown, "that the new Pod is on no node says nothing of the one before"
 
 
 def test_an_empty_leader_about_whom_nobody_is_asked_is_to_be_stopped() -> None:
