@@ -1,7 +1,7 @@
 """Which conditions an event tells: another reason at once, and now and then other words under the same one.
 
-Numbers, times, digests and names with a digit change in a message while the cause does not. Which broker is meant is
-what a person goes by.
+Numbers, times, digests and names with a digit change in a message while the cause does not. Which broker is meant, and
+what a reference names that leads nowhere, is what a person goes by.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ EVERY = 300.0
 AT_ONCE = 3
 """So many come at once, if they come after a quiet time."""
 REMEMBERED = 1000
-"""Conditions of which is known what was told last; of others the status says it."""
+"""Conditions of which is known what was told last; of others the status says it. Of no more are other words told at
+once: who makes many objects would have events told without end.
+"""
 
 _CHANGES = re.compile(r"(?<!\bbroker )(?<!\bbrokers )(?<!\S)\S*\d\S*")
 
@@ -44,6 +46,8 @@ class News:
                 return False
             if last and now + AT_ONCE * EVERY < last.settled + EVERY:
                 return False
+            if last is None and len(self._told) >= REMEMBERED and now < next(iter(self._told.values())).settled:
+                return False
         settled = max(now, last.settled) if last else now
         self._told.pop(key, None)
         self._told[key] = _Told(_words(after), min(settled + EVERY, now + AT_ONCE * EVERY))
@@ -53,4 +57,5 @@ class News:
 
 
 def _words(said: Mapping[str, Any]) -> tuple[str, str]:
-    return said["reason"], _CHANGES.sub("", said.get("message") or "")
+    reason, message = said["reason"], said.get("message") or ""
+    return reason, message if reason == "InvalidReference" else _CHANGES.sub("", message)

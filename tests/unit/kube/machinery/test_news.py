@@ -59,6 +59,12 @@ def test_other_words_under_the_same_reason_are_told_and_other_numbers_are_not(
     assert teller.tells(other) is told
 
 
+def test_another_reference_that_leads_nowhere_is_told_though_its_name_has_a_digit(teller: Teller) -> None:
+    teller.tells("Secret kafka-tls-2026 is not there", "InvalidReference")
+
+    assert teller.tells("Secret kafka-tls-2027 is not there", "InvalidReference")
+
+
 def test_words_that_come_and_go_at_each_look_are_told_now_and_then(teller: Teller) -> None:
     """A thousand looks, a second apart."""
     said = 0
@@ -93,8 +99,20 @@ def test_a_new_process_goes_by_what_the_status_says(teller: Teller) -> None:
     assert teller.tells("no Secret")
 
 
-def test_objects_do_not_hinder_one_another_and_not_more_than_so_many_are_remembered(teller: Teller) -> None:
+def test_objects_do_not_hinder_one_another_while_not_more_than_so_many_are_remembered(teller: Teller) -> None:
     assert all(teller.tells(SILENT, uid=f"u-{n}") for n in range(REMEMBERED + 1))
-    again = [teller.tells(f"no {what}", uid=uid) for uid in ("u-1", "u-0") for what in ("Secret", "policy", "Pod")]
+    again = [teller.tells(f"no {what}", uid=uid) for uid in ("u-1", "u-2") for what in ("Secret", "policy", "Pod")]
 
-    assert again == [True, True, False, True, True, True], "what was told of u-0 is forgotten"
+    assert again == [True, True, False] * 2
+
+
+def test_however_many_objects_there_are_no_more_events_tell_of_other_words_than_are_remembered(teller: Teller) -> None:
+    told = 0
+    for look in range(10):
+        told += sum(
+            teller.tells("it is away" if look % 2 else "it is there", uid=f"u-{n}") for n in range(2 * REMEMBERED)
+        )
+
+    assert told <= 2 * REMEMBERED + AT_ONCE * REMEMBERED, "each is told once, and what is remembered now and then"
+    teller.now += AT_ONCE * EVERY
+    assert teller.tells("no Secret", uid="u-0"), "it is forgotten, and what is remembered is settled"
