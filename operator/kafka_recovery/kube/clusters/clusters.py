@@ -304,7 +304,7 @@ class Clusters:
             _LOG.info("the spec or the credentials of %s changed: it is opened again", cluster.label)
         await self._close(key)
         namespaces = self._same.namespaces(spec.cluster_id)
-        earlier = await opening.earlier_recoveries(self.api, spec.cluster_id, namespaces)
+        earlier = await opening.earlier_recoveries(self.api, spec, namespaces)
         untaken = opening.untaken_of(key, earlier)
         controllers = await usable(found.controllers)
         kafka = KafkaCluster(

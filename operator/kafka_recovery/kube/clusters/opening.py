@@ -44,31 +44,30 @@ class Earlier:
     """What counts of a recovery that is there before its cluster is opened; its partitions may be 20,000.
 
     `may_have_altered` orders: our finalizer alone does not say so, for whoever may create recoveries can write it. The
-    status that names what was begun is the operator's. `will_be_taken_up`: one with an invalid spec has no partitions,
-    and holds nobody back. `left`: what it left without a leader.
+    status that names what was begun is the operator's. `will_be_taken_up` by the cluster that is opened: one with an
+    invalid spec has no partitions, and holds nobody back. `left`: what it left without a leader.
     """
 
     key: Key
     cluster: Key
-    cluster_id: str
     created_at: datetime
     may_have_altered: bool
     will_be_taken_up: bool
     left: frozenset[Outage]
 
     @classmethod
-    def of(cls, recovery: Object) -> Self:
-        """From the object."""
+    def of(cls, recovery: Object, opened: Key) -> Self:
+        """From the object; to read all of its partitions takes a while, so only those of the cluster `opened` are."""
         meta, spec, status = recovery["metadata"], recovery["spec"], recovery.get("status", {})
         begun = FINALIZER in meta.get("finalizers", ()) and Named.by(status, meta["uid"]).begun
         is_open = not status.get("finished")
+        cluster = meta["namespace"], spec["clusterRef"]["name"]
         return cls(
             key=(meta["namespace"], meta["name"]),
-            cluster=(meta["namespace"], spec["clusterRef"]["name"]),
-            cluster_id=spec["clusterId"],
+            cluster=cluster,
             created_at=datetime.fromisoformat(meta["creationTimestamp"]),
             may_have_altered=is_open and bool(begun),
-            will_be_taken_up=is_open and _is_readable(recovery),
+            will_be_taken_up=is_open and cluster == opened and _is_readable(recovery),
             left=outages_left(status),
         )
 
@@ -77,13 +76,18 @@ class Earlier:
         return self.key[1] if self.key[0] == namespace else "/".join(self.key)
 
 
-async def earlier_recoveries(api: Api, cluster_id: str, namespaces: Collection[str]) -> list[Earlier]:
+async def earlier_recoveries(api: Api, opened: WatchedCluster, namespaces: Collection[str]) -> list[Earlier]:
     """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
-    found: list[Earlier] = []
+    key = opened.meta.namespace, opened.meta.name
+
+    def kept(recovery: Object) -> Earlier | None:
+        return Earlier.of(recovery, key) if recovery["spec"]["clusterId"] == opened.cluster_id else None
+
+    found: list[Earlier | None] = []
     for namespace in sorted(namespaces):
         params = {"fieldSelector": "status.outcome!=Recovered"}
-        found += await api.list_kept(RECOVERIES.path(namespace), Earlier.of, params=params)
-    return [each for each in found if each.cluster_id == cluster_id]
+        found += await api.list_kept(RECOVERIES.path(namespace), kept, params=params)
+    return [each for each in found if each is not None]
 
 
 def untaken_of(key: Key, recoveries: Sequence[Earlier]) -> dict[str, datetime]:
@@ -99,7 +103,7 @@ def untaken_of(key: Key, recoveries: Sequence[Earlier]) -> dict[str, datetime]:
             raise CantOpen(
                 "DuplicateCluster", f"{message}: let that one act until it has ended, or delete the recovery"
             )
-    return {each.key[1]: each.created_at for each in recoveries if each.cluster == key and each.will_be_taken_up}
+    return {each.key[1]: each.created_at for each in recoveries if each.will_be_taken_up}
 
 
 def begun_of(key: Key, recoveries: Sequence[Earlier]) -> frozenset[str]:

@@ -11,6 +11,7 @@ import pytest
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import clusters as module
+from kafka_recovery.kube.clusters import opening
 from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Object
@@ -137,6 +138,25 @@ async def test_a_cluster_that_is_opened_knows_which_recoveries_have_begun_and_wh
     (cluster,) = watched.all.open()
     assert set(cluster.begun) == {recovery["metadata"]["name"]}
     assert set(cluster.untaken) == {recovery["metadata"]["name"], "forged"}
+
+
+async def test_only_recoveries_of_the_cluster_that_is_opened_are_read_with_all_their_partitions(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may have 20,000, which takes a while, and in other namespaces anybody may make hundreds."""
+    own = watched.api.recovery()
+    for name, other in {
+        "of-another-kafka": {"clusterId": "x" * 22},
+        "of-a-copy": {"clusterRef": {"name": COPY[1]}},
+    }.items():
+        watched.api.put(RECOVERIES, name, own["spec"] | other)
+    read = []
+    monkeypatch.setattr(opening, "read_recovery", lambda raw: read.append(raw["metadata"]["name"]))
+
+    await watched.settle(PROD)
+
+    (cluster,) = watched.all.open()
+    assert (read, list(cluster.untaken)) == ([own["metadata"]["name"]],) * 2
 
 
 async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
