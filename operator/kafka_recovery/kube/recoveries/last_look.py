@@ -72,8 +72,8 @@ def as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) 
     others = (partition for partition in evidence.partitions if partition.id not in done)
     at = evidence.cluster.observed_at
     told = {its.broker: its for its in plan.evidence.cluster.log_directories}
-    disks = tuple(told.get(its.broker, its) if its.problem else its for its in evidence.cluster.log_directories)
-    cluster = replace(evidence.cluster, log_directories=disks)
+    disks = (told.get(its.broker) if its.problem else its for its in evidence.cluster.log_directories)
+    cluster = replace(evidence.cluster, log_directories=tuple(its for its in disks if its))
     return replace(evidence, cluster=cluster, partitions=(*(_measured(each, at) for each in planned), *others))
 
 
