@@ -45,6 +45,11 @@ def test_where_the_new_leader_is_the_only_one_that_lives_acks_all_stays_down(thi
     assert DOWN in told(2, brokers=(dead(1), broker(2), third))
 
 
+def test_a_replica_whose_log_directory_failed_does_not_catch_up() -> None:
+    failed = Replica(BrokerId(3), None, Reason("LogDirOffline", "the log directory of orders-0 is offline"))
+    assert DOWN in told(2, third=failed)
+
+
 def test_a_minimum_that_nobody_could_read_is_not_taken_for_one() -> None:
     assert "Whether writes with acks=all can work is not known: min.insync.replicas could not be read." in told(None)
 

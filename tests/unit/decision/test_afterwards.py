@@ -107,3 +107,12 @@ def test_where_nobody_could_read_whether_a_topic_is_tiered_it_is_said_as_a_condi
     (told,) = tiered([tiered_plan(configs_problem=unread)], by_id(led(IDS[0])))
 
     assert told.startswith("IF THE TOPIC IS TIERED (its configs could not be read): do not let broker 1 lead")
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [({"tiered": False}, led(IDS[0])), ({}, led(IDS[0])), ({"tiered": True}, led(IDS[0], Outcome.REFUSED, None))],
+    ids=["no tier", "a release without tiers", "nobody leads"],
+)
+def test_nothing_is_said_of_a_tier_that_no_new_leader_can_cut(said: dict[str, Any], done: PartitionOutcome) -> None:
+    assert not list(tiered([tiered_plan(**said)], by_id(done)))

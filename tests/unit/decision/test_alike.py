@@ -33,6 +33,10 @@ def test_what_is_alike_stands_in_one_line_with_the_least_and_the_greatest_log_en
     ]
 
 
+def test_the_order_of_the_assignment_makes_no_difference() -> None:
+    assert lines(orders(0), orders(1, {3: log(15), 2: log(27), 1: None})) == ["orders-0, orders-1"]
+
+
 def test_another_isr_elr_or_last_leader_is_another_line_the_most_partitions_first() -> None:
     elr = (BrokerId(1),)
     shown = lines(

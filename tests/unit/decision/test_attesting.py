@@ -390,3 +390,11 @@ def test_so_is_one_in_which_it_does_not_count_any_more() -> None:
 
     assert different is not None
     assert different.message.startswith("an attestation does not count any more: broker 1 answered this look")
+
+
+def test_one_in_which_it_counts_no_more_than_before_is_none() -> None:
+    seen = evidence(partition(COPIES), brokers=(LATER, *THREE[1:]))
+    planned, now = (decide(said_of(seen, 1), ASKING_NOBODY) for _ in range(2))
+
+    assert standing(planned.evidence.cluster) == ()
+    assert difference(planned, now) is None

@@ -57,6 +57,10 @@ def test_what_does_not_fit_asks_a_person_and_says_why() -> None:
     )
 
 
+def test_what_is_too_large_leaves_the_rest_to_those_behind() -> None:
+    assert asked(planned({"a": 21, "b": 8}, 20)) == ["a"]
+
+
 def test_urgent_partitions_use_the_budget_first() -> None:
     assert asked(planned({"a": 12, "pay": 12}, 20, Approval.AUTO, "pay")) == ["a"]
 

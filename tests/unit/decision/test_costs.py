@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, longer_but_older
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.returns import before_consent
 from kafka_recovery.domain.evidence import Replica, ReplicaLog, WitnessedEnd
@@ -72,6 +72,10 @@ def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:
     assert "first of all copy its directory FROM broker 3 to" in said
 
 
+def test_equal_logs_are_copied_from_nobody_also_where_another_plan_is_better() -> None:
+    assert not list(before_consent(planned({1: log(27), 2: log(27), 3: log(27)}), either=True))
+
+
 BY_LENGTH = Policy((replace(ANY.rules[0], candidate_order=CandidateOrder.LONGEST_LOG),))
 NOT_COMPARED = "its log can't be compared with the new leader's: "
 
@@ -98,6 +102,10 @@ def test_a_log_that_can_not_be_compared_is_unknown_and_why_is_said(
     (found, _dead) = sorted(costs(plan), key=lambda cost: -cost.broker)
 
     assert found == BrokerCost(BrokerId(3), unknown=1, because=NOT_COMPARED + why)
+
+
+def test_an_older_log_that_is_as_long_is_not_called_longer() -> None:
+    assert not list(longer_but_older(planned({1: DEAD, 2: log(27, (1, 0)), 3: log(27)})))
 
 
 def test_what_is_certain_of_a_log_that_can_not_be_compared_is_told_as_the_least() -> None:

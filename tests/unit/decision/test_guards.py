@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Broker, Replica
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
@@ -72,6 +73,14 @@ def test_nobody_is_elected_over_a_living_replica_that_can_not_be_compared(useles
 def test_what_a_person_should_know_before_is_a_warning(said: dict[str, Any], words: str) -> None:
     (warning,) = decided(evidence(partition({1: None, 2: log(27), 3: log(15)}, **said))).warnings
     assert words in warning
+
+
+def test_a_broker_is_judged_once_and_its_rejection_shared() -> None:
+    copies = {1: None, 2: log(9)}
+    plan = decide(evidence(partition(copies), partition(copies, id=TopicPartition("orders", 1))), policy())
+
+    first, second = plan.decisions
+    assert first.rejections[0] is second.rejections[0]
 
 
 @pytest.mark.parametrize(

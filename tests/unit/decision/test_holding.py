@@ -97,6 +97,12 @@ def test_so_is_the_last_known_leader_s_where_isr_and_elr_are_empty() -> None:
     assert may_return(plan) == (DEAD,)
 
 
+def test_a_dead_replica_that_kafka_does_not_elect_is_left_alone() -> None:
+    plan = planned(partition({4: None, 1: None, 2: log(27)}, isr=(1,)))
+
+    assert may_return(plan) == (DEAD,)
+
+
 def test_only_for_partitions_that_are_elected_now() -> None:
     other = TopicPartition("payments", 0)
     plan = planned(

@@ -12,6 +12,7 @@ from kafka_recovery.decision.card import card
 from kafka_recovery.decision.explanation import explain
 from kafka_recovery.decision.log_directories import asking, wrong
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -183,6 +184,13 @@ class TestAlmostFull:
         assert [each[:46] for each in explain(plan, ORDERS).directories] == [
             "Broker 1 lives; its log directory /data1 has f"
         ]
+
+    def test_less_room_than_before_voids_no_approval(self) -> None:
+        held: dict[int, Held] = {1: None, 2: log(10), 3: log(9)}
+        roomy, full = (planned(seen(held, its(2, each))) for each in (WELL, FULL))
+
+        assert difference(roomy, full) is None
+        assert roomy.decisions == full.decisions, "a person is asked anyway"
 
     @pytest.mark.parametrize(
         ("said", "approval"),

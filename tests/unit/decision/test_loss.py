@@ -376,6 +376,11 @@ def test_of_too_long_a_history_the_beginning_is_left_out_and_so_it_proves_nothin
         history(*long)
 
 
+def test_of_several_witnesses_the_one_that_saw_most_says_what_is_lost_at_least() -> None:
+    seen = (WitnessedEnd("group audit", Offset(20)), WitnessedEnd("group billing", Offset(30)))
+    assert lossof(partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=seen), 2).at_least == 3
+
+
 def test_a_proof_that_a_witness_contradicts_is_none() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group billing", Offset(20)),))
     loss = lossof(seen, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,)))

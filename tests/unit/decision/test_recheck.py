@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +92,14 @@ def test_a_clean_member_that_is_back_but_not_measured_yet_gets_its_patience() ->
     returning = broker(1, fenced=True, reachable=True)
 
     assert code(again(evidence(PLANNED, brokers=(returning, broker(2), broker(3))))) == "ElectableBrokerReturning"
+
+
+def test_a_clean_member_that_was_waited_for_already_is_not_waited_for_again() -> None:
+    brokers = (broker(1, fenced=True, reachable=True), broker(2), broker(3))
+    seen = evidence(PLANNED, brokers=brokers)
+    decision = decided(seen, waited=timedelta(minutes=1))
+
+    assert recheck(decision, made_on(seen), seen, policy()) is None
 
 
 @pytest.mark.parametrize(

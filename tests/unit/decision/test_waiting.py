@@ -75,6 +75,14 @@ def test_what_must_never_be_done_is_said_before_anything_that_may_be() -> None:
     assert said[:3] == [NEVER, LATER, "Can broker 1 be started with its own, intact disk?"]
 
 
+def test_where_the_disks_of_all_that_are_away_are_lost_nobody_is_told_to_copy_them() -> None:
+    plan = planned((1,))
+    gone = Attestation(BrokerId(1), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
+    cluster = replace(plan.evidence.cluster, attestations=(gone,))
+
+    assert elect_or_wait(replace(plan, evidence=replace(plan.evidence, cluster=cluster))).never == (NEVER,)
+
+
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
     assert told(planned((1,))) == [
         "Can broker 1 be started with its own, intact disk?",

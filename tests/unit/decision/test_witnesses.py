@@ -32,6 +32,10 @@ def witnesses(now: PartitionEvidence, seen: Seen = SEEN) -> list[int]:
     return [witness.end for witness in found.witnessed_ends]
 
 
+def test_a_leader_without_high_watermark_is_no_witness() -> None:
+    assert ends_seen(evidence(led(None), brokers=HEALTHY)) == {}
+
+
 def test_what_was_acknowledged_before_is_lost_for_certain_if_nobody_alive_has_it() -> None:
     before = ends_seen(evidence(led(), brokers=HEALTHY))
 

@@ -21,6 +21,7 @@ from kafka_recovery.fleet import parquet_files
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from kafka_recovery.fleet.schema import SCHEMA, SURROUNDINGS_KEY, VERSION_KEY
 from kafka_recovery.formats.documents import InvalidDocument
+from unit.decision.incident import evidence, log, partition
 from unit.fleet.looks import broker, look
 
 
@@ -111,6 +112,13 @@ def test_a_look_at_no_partition_is_a_look_all_the_same() -> None:
     nothing = look(partitions=0)
 
     assert decoded(encoded(nothing, "file"), "file") == nothing
+
+
+def test_which_volume_is_almost_full_comes_back() -> None:
+    seen = evidence(partition({1: None, 2: log(27, almost_full=True), 3: log(27)}))
+    (found,) = decoded(encoded(seen, "file"), "file").partitions
+
+    assert [each.log and each.log.almost_full for each in found.replicas] == [None, True, False]
 
 
 def test_many_partitions_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

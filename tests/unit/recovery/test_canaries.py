@@ -336,6 +336,19 @@ async def test_a_wave_leaves_room_for_what_the_wave_before_may_have_left(
     assert len(recovered(report)) == len(IDS)
 
 
+async def test_the_first_election_of_another_leader_needs_room_for_what_that_one_may_have_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broker 3 is to lead the fifth of nine. Six may be held and not verified, two of them of the wave before."""
+    monkeypatch.setattr(rollout, "CREDIT", 1)
+    monkeypatch.setattr(rollout, "BATCH", 5)
+    world.offline({3: 9, 4: 8}, IDS[0])
+
+    await world.recover(policy(Approval.AUTO, 6))
+
+    assert sizes(world)[0] == 4
+
+
 def slowly(world: World, every: timedelta = timedelta(seconds=3)) -> list[int]:
     """Broker 4 begins to lead one after the other; returns how many did not answer yet whenever some were elected."""
     most: list[int] = []

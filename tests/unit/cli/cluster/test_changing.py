@@ -519,3 +519,21 @@ def begun(cluster: SmallCluster, plan_file: Path, journal: Path, by: str | None)
             await kept.approved(digest(plan), by)
 
     asyncio.run(begin())
+
+
+@pytest.mark.parametrize("words", [["execute", "plan.json"], ["recover", "--path-to-json-file", "leaders.json"]])
+def test_a_plan_beside_which_a_better_one_can_be_had_is_given_no_command_that_approves_it(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path, words: list[str]
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    leaders, plan = tmp_path / "leaders.json", tmp_path / "plan.json"
+    leaders.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
+    recovery("plan", "--path-to-json-file", leaders, "--out", plan)
+
+    asked = recovery(*({"plan.json": plan, "leaders.json": leaders}.get(word, word) for word in words))
+
+    told = " ".join(asked.stderr.split())
+    assert asked.exit_code == 4
+    assert "DO NOT APPROVE. Broker 3 was named" in told
+    assert "--yes" not in told
+    assert "To approve exactly this plan" not in told

@@ -110,6 +110,14 @@ def test_topic_and_partition_name_what_kafka_s_own_tools_name_by_them(
     assert "orders-18" not in shown.stdout
 
 
+def test_the_next_command_names_partitions_as_they_were_typed(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    shown = recovery("plan", "--topic", "orders", "--partition", "17")
+
+    assert " --topic orders --partition 17 --out plan.json" in shown.stdout.replace("\n", " ")
+
+
 def test_who_wants_quiet_is_told_the_result_alone(cluster: SmallCluster, recovery: Run) -> None:
     """-q is of its command alone: the next one in the same process tells of its progress."""
     cluster.offline("orders-17", {2: 27, 3: 15})
@@ -345,3 +353,18 @@ def test_a_program_learns_by_the_exit_code_whether_a_plan_leaves_partitions_offl
     cluster.offline("users-0", {2: None, 3: None})
     assert recovery(*asked).exit_code == 1
     assert recovery("plan", "--all-offline-partitions").exit_code == 0, "a person reads it"
+
+
+def test_many_partitions_of_which_a_person_named_the_leaders_are_planned_again_without_naming_each(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path
+) -> None:
+    numbers, leaders = range(17, 26), tmp_path / "leaders.json"
+    for number in numbers:
+        cluster.offline(f"orders-{number}", {2: 27, 3: 15})
+    wanted = [{"topic": "orders", "partition": number, "designatedLeader": 3} for number in numbers]
+    leaders.write_text(json.dumps({"partitions": wanted}))
+
+    shown = recovery("plan", "--path-to-json-file", leaders).stdout
+
+    better = "kafka-recovery plan --bootstrap-server kafka-1:9092 --all-offline-partitions\n"
+    assert f"\nIn place of executing it: {better}" in shown

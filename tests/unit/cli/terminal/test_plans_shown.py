@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
-from unit.cli.terminal.incidents import INCIDENTS, SHOWN, as_shown, at_hand, file_of, the_last_member_is_dead
+from unit.cli.terminal.incidents import (
+    INCIDENTS,
+    SHOWN,
+    as_shown,
+    at_hand,
+    file_of,
+    planned,
+    silent,
+    the_last_member_is_dead,
+)
+from unit.decision.incident import evidence, log, partition
 
 FIRST_SCREEN = 24
 """Lines of a terminal that nobody made larger."""
@@ -155,6 +166,14 @@ def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stop
     assert "UNASKED" not in as_shown(plan_of("nothing_is_lost_and_nobody_is_asked"), over=True)
 
 
+def test_of_unasked_elections_of_which_one_is_not_proven_nobody_is_told_to_let_them_go_on() -> None:
+    plan = INCIDENTS["nothing_is_lost_and_nobody_is_asked"]()
+    unasked = tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions)
+    shown = " ".join(as_shown(replace(plan, decisions=unasked)).split())
+    assert "UNASKED: leaders of orders-0, orders-1, payments-0 are elected WITHOUT anybody's yes, at once. To" in shown
+    assert "BEFORE YOU APPROVE" not in shown, "nobody is asked"
+
+
 def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_card_says_so_and_why() -> None:
     plan = plan_of("the_only_copy_is_empty")
     unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
@@ -214,6 +233,14 @@ def test_columns_and_lines_that_say_the_same_of_each_partition_are_left_out() ->
     mixed = card_of("nothing_is_lost_and_nobody_is_asked")
     assert re.search(r"^Partition +Verdict +Leader +Log end +Loss +Approval +Why$", mixed, re.MULTILINE)
     assert re.search(r"^orders-0, orders-1 +Elect +2 +30 +Lossless +by policy +", mixed, re.MULTILINE)
+
+
+def test_of_what_has_no_room_in_the_table_the_partitions_are_counted_not_the_lines() -> None:
+    seen = [
+        partition({1: silent(1), 2: log(27 + number // 2), 3: log(15)}, id=TopicPartition("orders", number))
+        for number in range(20)
+    ]
+    assert "\n… and 4 more; --output json shows all of them\n" in as_shown(planned(evidence(*seen)))
 
 
 def test_a_shorter_log_is_said_to_be_the_newer_one() -> None:

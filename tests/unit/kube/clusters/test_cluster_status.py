@@ -153,3 +153,8 @@ def test_the_last_automatic_election_is_told_so_that_the_next_process_knows_it()
     found = status(last=LastAutomatic(NOON, "uid-1"))
 
     assert found["lastAutomaticElection"] == {"at": "2026-11-21T12:00:00Z", "recoveryUid": "uid-1"}
+
+
+def test_when_it_was_looked_at_last_is_told() -> None:
+    assert status(replace(SEEN, pulsed_at=seconds(70)))["lastProbe"] == "2026-11-21T11:59:30Z"
+    assert "lastProbe" not in status(WatchView(seconds(1)))

@@ -14,11 +14,13 @@ from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters import opening
 from kafka_recovery.kube.clusters.cant_open import secret_missing
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.opening import Earlier
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 from unit.kube.clusters.keeping import NothingToKeep
 from unit.kube.clusters.watched import SilentKafka, Watched, loses_its_secret
+from unit.kube.journal.journals import NAMESPACE
 from unit.kube.our_objects import PROD
 from unit.recovery.brokers import CLUSTER
 
@@ -112,6 +114,18 @@ async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered
     assert watched.acting() == [COPY]
 
 
+async def test_the_younger_waits_for_no_recovery_of_the_older_that_has_ended(watched: Watched) -> None:
+    """Its finalizer may still be there: that goes last."""
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    begun(watched)["status"] |= {"finished": True, "outcome": "Failed"}
+    await watched.api.delete(CLUSTERS.path(*PROD))
+
+    await watched.settle(PROD, COPY)
+
+    assert watched.acting() == [COPY]
+
+
 @pytest.mark.parametrize("status", [{}, {"begun": {"recoveryUid": "of-an-earlier-one", "plans": ["ab" * 32]}}])
 async def test_a_finalizer_that_anybody_may_have_written_keeps_no_cluster_closed(
     watched: Watched, status: Object
@@ -171,6 +185,13 @@ async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(
 
     (copy,) = watched.all.open()
     assert (copy.key, set(copy.watcher.holding_back())) == (COPY, {"ended"})
+
+
+def test_a_recovery_of_another_namespace_is_called_by_both_of_its_names(watched: Watched) -> None:
+    earlier = Earlier.of(watched.api.recovery(), PROD)
+    assert [earlier.name_in(place) for place in (NAMESPACE, "other")] == [
+        "prod-1f0c9a2b7d", "kafka/prod-1f0c9a2b7d",
+    ]  # fmt: skip
 
 
 async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(

@@ -102,6 +102,12 @@ async def test_who_dies_while_writing_leaves_one_that_is_whole(
     assert await house.store().load() == kept(6000, partitions=120)
 
 
+async def test_when_all_is_in_sync_nothing_is_kept_any_more(house: House) -> None:
+    await house.store().save(kept(5000))
+    await house.store().save(replace(kept(6000), partitions=()))
+    assert house.objects == {}
+
+
 async def test_it_goes_with_its_watched_cluster_and_another_of_that_name_inherits_nothing(house: House) -> None:
     await house.store().save(kept())
     anew = replace(CLUSTER, uid="another-uid")

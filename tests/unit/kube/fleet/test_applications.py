@@ -36,6 +36,14 @@ def jobs(api: Cluster) -> Applications:
     return Applications(cast(Api, api), Kubeflow())
 
 
+async def test_submitting_twice_is_submitting_once(jobs: Applications, api: Cluster) -> None:
+    await jobs.submit(JOB)
+    made = api.objects[PATH]
+    await jobs.submit(JOB)
+
+    assert api.objects[PATH] is made
+
+
 async def test_a_name_that_belongs_to_somebody_else_is_refused(jobs: Applications) -> None:
     await jobs.submit(STRANGER)
 

@@ -10,14 +10,17 @@ import pytest
 from kafka_recovery.kube.fleet.rankings import Rankings
 from kafka_recovery.kube.machinery.api import Api, Object
 from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import watched_by
 from kafka_recovery.kube.resources.watched_by import ClaimTimes, Places
+from unit.kube.fleet.asked import NIGHTLY
 from unit.kube.fleet.spark_world import KEY, SilentEvents, SparkWorld
 from unit.kube.kubernetes_in_memory import over_the_wire
 
 ONE, TWO = ("one", "operator-fleet"), ("two", "operator-fleet")
 TIMES = ClaimTimes()
+RUNS = labelled("/".join(KEY)) | {"outcome": "Succeeded"}
 
 
 class Two:
@@ -111,3 +114,41 @@ async def test_it_is_claimed_before_anything_is_made(both: Two) -> None:
     assert watched_by(both.world.api.statuses[0]) == ONE
     assert both.world.api.writes[0].startswith("status ")
     assert first_made > 0
+
+
+async def test_a_run_that_is_under_way_is_looked_at_sooner_than_a_claim_is_renewed(both: Two) -> None:
+    await both.one.reconcile(KEY)
+    again = await both.one.reconcile(KEY)
+
+    assert again is not None
+    assert again < TIMES.renew
+
+
+async def test_a_claim_is_renewed_long_before_the_next_run_is_due(both: Two) -> None:
+    both.world.raw["spec"]["schedule"] = NIGHTLY
+    assert await both.one.reconcile(KEY) == TIMES.renew
+
+
+async def test_what_is_run_elsewhere_once_more_is_said_once_more_and_shown_by_the_other_alone(both: Two) -> None:
+    await both.one.reconcile(KEY)
+    for operator in (both.two, both.one):
+        for _ in range(2 + TIMES.stale // TIMES.look):
+            await operator.reconcile(KEY)
+            both.passed += TIMES.look
+    shown = both.world.metrics.registry.get_sample_value
+    assert shown("kafka_recovery_fleet_runs_total", RUNS) is not None
+
+    await both.two.reconcile(KEY)
+
+    assert both.holder == ONE
+    assert both.said.said.count(("Warning", "WatchedElsewhere")) == 2
+    assert shown("kafka_recovery_fleet_runs_total", RUNS) is None
+
+
+async def test_one_of_the_same_name_that_is_made_anew_is_told_anew(both: Two) -> None:
+    await both.one.reconcile(KEY)
+    for _ in range(2):
+        await both.two.reconcile(KEY)
+        both.two.forget(KEY)
+
+    assert both.said.said == [("Warning", "WatchedElsewhere")] * 2

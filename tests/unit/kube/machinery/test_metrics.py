@@ -61,6 +61,13 @@ def test_the_first_recovery_of_its_kind_is_an_increase(metrics: Metrics) -> None
     assert shown(metrics, "recoveries_total", **labels) == 1
 
 
+def test_rejected_candidates_are_counted_by_guard(metrics: Metrics) -> None:
+    metrics.rejected("kafka/prod", "Fenced", 2)
+    metrics.rejected("kafka/prod", "Fenced")
+
+    assert shown(metrics, "candidates_rejected_total", namespace="kafka", name="prod", guard="Fenced") == 3
+
+
 def test_the_age_of_the_oldest_waiting_plan_grows_by_itself(metrics: Metrics, clock: Clock) -> None:
     metrics.awaiting_approval("kafka/prod", [NOON - timedelta(minutes=1), NOON - timedelta(minutes=10)])
     clock.now += timedelta(minutes=5)

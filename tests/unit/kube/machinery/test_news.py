@@ -116,3 +116,12 @@ def test_however_many_objects_there_are_no_more_events_tell_of_other_words_than_
     assert told <= 2 * REMEMBERED + AT_ONCE * REMEMBERED, "each is told once, and what is remembered now and then"
     teller.now += AT_ONCE * EVERY
     assert teller.tells("no Secret", uid="u-0"), "it is forgotten, and what is remembered is settled"
+
+
+def test_what_was_told_again_is_remembered_longer_than_what_was_not(teller: Teller) -> None:
+    for n in range(REMEMBERED):
+        teller.tells(SILENT, uid=f"u-{n}")
+    teller.tells("no Secret", uid="u-0")
+    teller.tells(SILENT, uid="another one")
+
+    assert [teller.tells(f"no {what}", uid="u-0") for what in ("policy", "Pod")] == [True, False]

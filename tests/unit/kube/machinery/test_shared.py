@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from kafka_recovery.kube.machinery.shared import SharedReads
 from unit.virtual import taking_no_time
 
@@ -52,6 +54,16 @@ async def test_nobody_waits_for_more_than_two_reads() -> None:
     await asyncio.gather(*asked)
 
     assert asyncio.get_running_loop().time() - began <= 2.1
+
+
+@taking_no_time
+async def test_different_things_do_not_wait_for_each_other() -> None:
+    shelf = Shelf()
+    began = asyncio.get_running_loop().time()
+    await asyncio.gather(shelf.ask("a"), shelf.ask("b"))
+
+    assert shelf.reads == 2
+    assert asyncio.get_running_loop().time() - began == pytest.approx(1)
 
 
 @taking_no_time

@@ -73,6 +73,19 @@ async def badly(key: str) -> None:
 
 class TestInLine:
     @taking_no_time
+    async def test_of_what_is_due_already_no_later_wish_counts(self) -> None:
+        looks = Looks()
+        queue = WorkQueue(looks)
+        queue.add("a")
+        queue.add("a", timedelta(seconds=30))
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(60)
+        await queue.stop(AT_ONCE)
+        await task
+
+        assert looks.began == [("a", 0.0)]
+
+    @taking_no_time
     async def test_what_is_added_while_it_runs_is_looked_at_once_more_afterwards(self) -> None:
         """The present look may have read before the change."""
         looks = Looks(slowly)
@@ -287,6 +300,12 @@ class TestStopping:
                 return await queue.stop(AT_ONCE), now()
 
         assert in_no_time(story()) == (["a"], 2.0)
+
+    @taking_no_time
+    async def test_a_stopped_queue_does_not_run(self) -> None:
+        queue = WorkQueue(Looks())
+        await queue.stop(AT_ONCE)
+        await queue.run()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -232,6 +232,15 @@ async def test_who_said_yes_before_a_no_is_told_that_it_does_not_count(by_hand: 
     assert by_hand.answers == [("and-another-no", None), ("then-a-no", None), ("a-first-yes", "RefusedByApprover")]
 
 
+async def test_who_says_the_same_as_another_before_is_answered_as_well(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, "one")
+    by_hand.api.approve(question.digest, "two", approver="bob")
+
+    assert await question.after(1) == "ann"
+    assert by_hand.answers == [("one", None), ("two", None)]
+
+
 async def test_at_the_end_everybody_gets_an_answer_who_had_none(by_hand: Operated) -> None:
     question = await asked(by_hand)
     by_hand.api.approve(question.digest, "in-time")

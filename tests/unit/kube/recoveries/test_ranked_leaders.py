@@ -124,6 +124,15 @@ async def test_only_partitions_of_the_recovery_count(world: World) -> None:
     assert world.ranked.keys() == {ORDERS, PAYMENTS}
 
 
+async def test_leaders_are_read_once(world: World) -> None:
+    leaders = world.process()
+    await leaders.name_leaders(POLICY)
+    world.answer = NotFound(404, "NotFound", "deleted meanwhile", "x")
+
+    assert await leaders.name_leaders(POLICY) is None
+    assert world.asked == 1
+
+
 # Which run
 
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
-from kafka_recovery.kube.recoveries.recoveries import RESYNC
+from kafka_recovery.kube.recoveries.recoveries import NOTICED, RESYNC
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE
@@ -154,3 +154,17 @@ async def test_one_that_is_being_deleted_is_looked_at_every_minute(asking_office
     )
 
     assert await asking_office.all.reconcile(KEY) == RESYNC
+
+
+async def test_of_one_that_needs_no_mending_nothing_is_looked_at_whatever_is_written_to_its_labels(
+    asking_office: Office,
+) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    await asyncio.sleep(LOOK.total_seconds())
+    asking_office.api.reads.clear()
+    for _ in range(100):
+        asking_office.sees_change()
+    await asyncio.sleep(2 * NOTICED.total_seconds())
+
+    assert asking_office.api.reads == []

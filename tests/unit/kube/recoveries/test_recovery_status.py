@@ -295,6 +295,13 @@ def test_times_stay_while_nothing_flips() -> None:
     assert changed == {"Ready", "Reconciling", "Verified"}
 
 
+def test_when_it_finished_is_told_once() -> None:
+    known = Known(Phase.ENDED, WHY, end=End.ABORTED)
+    before = status_of(known, 1, {}, NOON)
+
+    assert status_of(known, 1, before, LATER)["finishedAt"] == "2026-11-21T12:00:00Z"
+
+
 # The plan at a glance
 
 
@@ -351,6 +358,13 @@ def test_what_was_begun_may_have_lost_records_though_its_plan_is_void_by_now() -
     assert status["plan"] == {"lossClass": "Unknown"}, "no digest: there is nothing to approve"
 
 
+def test_what_ended_shows_the_last_plan_that_was_begun() -> None:
+    status = status_of(Known(Phase.ENDED, WHY, begun=(PLAN,), end=End.RECOVERED), 1, {}, NOON)
+
+    assert (status["plan"]["digest"], status["plan"]["lossClass"]) == (PLAN.digest, "Unknown")
+    assert conditions(status)["Planned"] == ("True", "AsExpected")
+
+
 @pytest.mark.parametrize(
     ("found", "plan"),
     [
@@ -396,3 +410,11 @@ def test_whatever_is_said_the_plans_that_were_begun_stay_named() -> None:
     said = status_of(Known(Phase.STUCK, WHY, 1), 1, {"begun": begun}, NOON)
 
     assert said["begun"] == begun
+
+
+def test_what_a_plan_refuses_is_known_before_its_run_says_so() -> None:
+    refused = TopicPartition("stuck", 0)
+    copies = {1: None, 2: log(27), 3: log(15)}
+    seen = evidence(partition(copies), partition(copies, id=refused, reassignment_known=False))
+
+    assert plan_now(decide(seen, policy()), "ab" * 32).declines == {refused}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import permutations
 from random import Random
 
 from hypothesis import given
@@ -58,6 +59,15 @@ class TestRoom:
 
         assert (partitions(now), left(now), now.next_at) == ([], {"orders-0": NO_ROOM}, None)
         assert (partitions(later), left(later)) == ([["orders-0"]], {})
+
+    def test_a_smaller_one_is_opened_though_one_before_it_has_no_room(self) -> None:
+        spells = [(offline("t" * 200, index), 10.0) for index in range(6000)]
+        policy = Policy((rule(),))
+        large, small = sorted_out(99, policy, *spells).incidents
+        used = Used(1, INCIDENTS.partitions - len(small.partitions))
+
+        assert len(large.partitions) > len(small.partitions)
+        assert sorted_out(99, policy, *spells, used=used).incidents == (small,)
 
 
 class TestWhen:
@@ -125,6 +135,11 @@ class TestLeftAlone:
 
 
 class TestNames:
+    def test_a_name_depends_on_the_outages_and_not_on_their_order(self) -> None:
+        three = [offline(), offline(partition=1), offline("pay")]
+
+        assert len({NAMES.of(order) for order in permutations(three)}) == 1
+
     def test_another_epoch_topic_partition_or_cluster_is_another_name(self) -> None:
         others = [offline(epoch=6), offline(topic_id="another"), offline(partition=1), offline()]
         names = [NAMES.of([offline()]), *(NAMES.of([other]) for other in others[:3])]

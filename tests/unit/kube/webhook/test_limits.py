@@ -12,6 +12,13 @@ def test_a_burst_is_taken_and_then_a_steady_rate() -> None:
     assert [bucket.take(10.5), bucket.take(10.5)] == [0, 0.5]
 
 
+def test_a_long_silence_is_worth_no_more_than_a_burst() -> None:
+    bucket = Bucket(size=3, rate=2)
+    bucket.take(0)
+
+    assert [bool(bucket.take(1e6)) for _ in range(5)] == [False, False, False, True, True]
+
+
 def test_what_was_said_a_moment_ago_is_said_again() -> None:
     recent = Recent(lasts=30, most=10)
 
