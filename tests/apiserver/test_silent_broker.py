@@ -85,7 +85,7 @@ def test_a_pod_of_a_stateful_set_comes_back_if_it_is_only_deleted_and_stays_away
 def test_strimzis_operator_is_found_stopped_and_started_again_and_the_pod_is_gone_meanwhile(
     kubectl: Kubectl, namespace: str
 ) -> None:
-    name, labels = "strimzi-cluster-operator", {"app": "strimzi"}
+    name, labels = "strimzi-cluster-operator", {"app": "strimzi", "strimzi.io/kind": "cluster-operator"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     about = {"name": name, "labels": labels}
@@ -101,6 +101,8 @@ def test_strimzis_operator_is_found_stopped_and_started_again_and_the_pod_is_gon
 
     assert namespace in kubectl(*page("get deployment"))
     kubectl(*page(f"scale deployment {name} --replicas 0", STRIMZI=namespace))
+    its_own = page("get pod --selector", STRIMZI=namespace)
+    wait_until("its own Pod is gone", lambda: kubectl.attempt(*its_own).stderr, lambda told: "No resources" in told)
     kubectl(*page("delete pod prod-brokers-1"))
 
     assert kubectl.api.get("deployment", name)["spec"]["replicas"] == 0

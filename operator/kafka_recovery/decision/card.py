@@ -16,7 +16,7 @@ from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, longer_but_older, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
-from kafka_recovery.decision.holding import keep_off, may_return
+from kafka_recovery.decision.holding import Kubectl, keep_off, may_return
 from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
 from kafka_recovery.decision.pods import SILENT_BROKER, dangers, is_likely_whole, pods_of
@@ -45,7 +45,7 @@ class AtHand:
 
     `begins`: when the elections begin that the policy asks nobody about; `stop`: what stops them, and lets them go on
     later. Empty: there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
-    `better`: the command that leads to a plan with better leaders.
+    `better`: the command that leads to a plan with better leaders. `kubectl`: how the brokers' Pods are reached.
     """
 
     approve: str = ""
@@ -53,6 +53,7 @@ class AtHand:
     stop: str = ""
     asked: str = ""
     better: str = ""
+    kubectl: Kubectl | None = None
 
 
 NOTHING_AT_HAND = AtHand()
@@ -157,16 +158,16 @@ def in_place_of_electing(plan: Plan) -> Iterator[str]:
     return _waited_for(plan).sentences()
 
 
-def _waited_for(plan: Plan) -> Choice:
-    found = elect_or_wait(plan)
-    return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan)))
+def _waited_for(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
+    found = elect_or_wait(plan, kubectl)
+    return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan, kubectl)))
 
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
     unasked = tuple(_unasked(plan, at_hand))
     plan = asked_about_all(plan) if at_hand.asked else plan
-    elections, found = elections_of(plan), _waited_for(plan)
+    elections, found = elections_of(plan), _waited_for(plan, at_hand.kubectl)
     return replace(
         found,
         unasked=unasked,
@@ -336,17 +337,17 @@ def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
 _BEFORE = "Before you approve:"
 
 
-def _before(plan: Plan) -> Iterator[Question]:
+def _before(plan: Plan, kubectl: Kubectl | None) -> Iterator[Question]:
     """The last thing before the command: nobody is to run it for a broker that only can't be reached.
 
     Where nobody is asked it is the plan's own way: what it can't wait for it does not tell.
     """
     elections = [each for each in elections_of(plan) if each[0].needs_approval]
-    if not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections))):
+    if not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections, kubectl))):
         yield Question(_BEFORE, (("", f"{first}."),))
 
 
-def _do_first(plan: Plan, elections: Elections) -> Iterator[str]:
+def _do_first(plan: Plan, elections: Elections, kubectl: Kubectl | None) -> Iterator[str]:
     if any(before_consent(plan)):
         yield "copy as said above"
     if any(full_leaders(plan)):
@@ -355,7 +356,8 @@ def _do_first(plan: Plan, elections: Elections) -> Iterator[str]:
         cluster = plan.evidence.cluster
         seen, at = pods_of(cluster, back[0]), cluster.observed_at
         told = len(back) > 1 or any(dangers(seen, at)) or is_likely_whole(seen, at)  # above, or it is not to be typed
-        how = SILENT_BROKER if told else keep_off(cluster, back[0])
+        its = plan.policy.hold_back is not None and back[0] in may_return(plan)  # the operator deletes its Pod
+        how = SILENT_BROKER if told or its else keep_off(cluster, back[0], kubectl)
         yield f"keep {named_brokers(back)} off until another leads (silent is not off): {how}"
     if failed := sorted({id for _, each in elections for id in away(each) if has_failed_disk(each, id)}):
         yield f"do not restart {named_brokers(failed)} until another leads"

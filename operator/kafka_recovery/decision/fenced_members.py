@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
-from kafka_recovery.decision.holding import keep_off
+from kafka_recovery.decision.holding import Kubectl, keep_off
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
@@ -26,7 +26,9 @@ _STOP = (
 )
 
 
-def stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *, asked: bool) -> Iterator[str]:
+def stop_first(
+    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl | None, *, asked: bool
+) -> Iterator[str]:
     """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
     most: dict[BrokerId, list[int]] = {}
     records_of: set[BrokerId] = set()
@@ -38,7 +40,7 @@ def stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, *
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         yet = " Do not approve yet." if asked else ""
         empty = "" if broker in records_of else "is EMPTY there, and "
-        how = keep_off(cluster, broker, running=True)
+        how = keep_off(cluster, broker, kubectl, running=True)
         stop = how if how != SILENT_BROKER else _STOP
         yield (
             f"DANGER: STOP BROKER {broker} NOW: {stop}.{yet} Kafka can elect it by itself on "

@@ -79,20 +79,34 @@ def choose(
     return Holding(held[:MOST], (*(each for each in found if isinstance(each, NotHeld)), *over)[:MOST])
 
 
-def keep_off(cluster: ClusterState, broker: BrokerId, *, running: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """How whoever reads reaches the Kubernetes that a Kafka runs in. `options`: which one, as they end a command."""
+
+    namespace: str
+    options: str = ""
+
+    def line(self, words: str, namespace: str | None = None) -> str:
+        """A command line, to be pasted into a shell. `namespace`: another one than the Kafka's."""
+        return f"kubectl {words} --namespace {namespace or self.namespace}{self.options}"
+
+
+def keep_off(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl | None, *, running: bool = False) -> str:
     """How nothing starts its process: with commands where Kubernetes names one Pod that may be deleted.
 
+    `kubectl`: None: nobody knows how the reader reaches it, and elsewhere a Pod of that name is another Kafka's.
     `running`: it is to be stopped, so that its Pod may be Ready.
 
     A Pod that Strimzi runs is made again in seconds, also while its Kafka is paused: the controller of StrimziPodSets
     knows no pause (seen in its code before 1.3). Only without the cluster operator it is not.
     """
     found = [pod for pod in pods_of(cluster, broker) if pod.name]
-    if len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
+    if kubectl is None or len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
         return SILENT_BROKER
     return (
-        "first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own namespace), then "
-        f"kubectl delete pod {found[0].name} ({SILENT_BROKER})"
+        f"first {kubectl.line('scale deployment strimzi-cluster-operator --replicas 0', 'STRIMZI')} (STRIMZI, or "
+        f"NotFound: {SILENT_BROKER}); once ITS Pod is gone, {kubectl.line(f'delete pod {found[0].name}')}; once "
+        "another broker leads, scale it to 1 again: until then Strimzi mends no Kafka"
     )
 
 

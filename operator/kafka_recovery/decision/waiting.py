@@ -17,7 +17,7 @@ from kafka_recovery.decision.bad_leaders import Against, against, elections_of
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.costs import is_empty
 from kafka_recovery.decision.fenced_members import given_time, reconnect_first, runs, short_of, stop_first
-from kafka_recovery.decision.holding import keep_off
+from kafka_recovery.decision.holding import Kubectl, keep_off
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
@@ -72,7 +72,7 @@ def asked_about_all(plan: Plan) -> Plan:
     return replace(plan, decisions=tuple(elected.get(each.id, each) for each in plan.decisions))
 
 
-def elect_or_wait(plan: Plan) -> Choice:
+def elect_or_wait(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
     """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
@@ -82,7 +82,7 @@ def elect_or_wait(plan: Plan) -> Choice:
     led = [each for each in plan.evidence.partitions if each.leader is not None or each.id in proven & unasked]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    dangers = stop_first(leaderless, plan.evidence.cluster, asked=bool(otherwise))
+    dangers = stop_first(leaderless, plan.evidence.cluster, kubectl, asked=bool(otherwise))
     lost = attested_lost(plan.evidence.cluster)
     short = short_of(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
@@ -96,7 +96,7 @@ def elect_or_wait(plan: Plan) -> Choice:
             *unreachable,
             *log_directories.failed_elsewhere(leaderless, plan.evidence.cluster, lost | {_asked_first(waiting, lost)}),
             *log_directories.full_leaders(plan),
-            *_empty_disks(leaderless, plan.evidence.cluster),
+            *_empty_disks(leaderless, plan.evidence.cluster, kubectl),
             *bugs,
         ),
         tuple(_never(leaderless, lost)),
@@ -159,13 +159,15 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
         )
 
 
-def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+def _empty_disks(
+    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl | None
+) -> Iterator[str]:
     """Of brokers that Kafka elects by itself: it elects an empty one as well."""
     returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
     yield from pods.dangers(
         (pod for pod in cluster.pods if pod.broker in returning),
         cluster.observed_at,
-        lambda pod: keep_off(cluster, pod.broker),
+        lambda pod: keep_off(cluster, pod.broker, kubectl),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.card import card
-from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, keep_off, may_return, runs
+from kafka_recovery.decision.holding import MOST, HeldPod, Holding, Kubectl, choose, keep_off, may_return, runs
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -169,11 +169,16 @@ def seen_with(*pods: BrokerPod) -> ClusterState:
 class TestKeepOff:
     """What the card has a person type."""
 
-    def test_a_pod_that_may_go_is_named_after_what_would_make_it_anew(self) -> None:
-        assert keep_off(seen_with(POD), DEAD) == (
-            "first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own namespace), then "
-            "kubectl delete pod prod-brokers-1 (docs/how-to/silent-broker.md)"
+    def test_a_pod_that_may_go_is_named_after_what_would_make_it_anew_and_both_where_they_are(self) -> None:
+        assert keep_off(seen_with(POD), DEAD, Kubectl("kafka", " --context production")) == (
+            "first kubectl scale deployment strimzi-cluster-operator --replicas 0 --namespace STRIMZI --context "
+            "production (STRIMZI, or NotFound: docs/how-to/silent-broker.md); once ITS Pod is gone, kubectl delete pod "
+            "prod-brokers-1 --namespace kafka --context production; once another broker leads, scale it to 1 again: "
+            "until then Strimzi mends no Kafka"
         )
+
+    def test_where_nobody_knows_which_kubernetes_the_reader_reaches_no_pod_is_deleted_by_its_name(self) -> None:
+        assert keep_off(seen_with(POD), DEAD, None) == SILENT_BROKER
 
     @pytest.mark.parametrize(
         "pods",
@@ -187,10 +192,10 @@ class TestKeepOff:
         ],
     )
     def test_nobody_is_told_to_delete_one_that_a_disk_or_a_quorum_needs(self, pods: tuple[BrokerPod, ...]) -> None:
-        assert keep_off(seen_with(*pods), DEAD) == "docs/how-to/silent-broker.md"
+        assert keep_off(seen_with(*pods), DEAD, Kubectl("kafka")) == "docs/how-to/silent-broker.md"
 
     def test_the_page_that_it_names_has_the_same_commands(self) -> None:
         page = (Path(__file__).parents[3] / SILENT_BROKER).read_text()
         scale = "kubectl scale deployment strimzi-cluster-operator --replicas 0"
         assert page.index(f"\n{scale} ") < page.index("\nkubectl delete pod prod-brokers-1\n")
-        assert f"first {scale} (in its own namespace), then " in keep_off(seen_with(POD), DEAD)
+        assert f"first {scale} --namespace STRIMZI " in keep_off(seen_with(POD), DEAD, Kubectl("kafka"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
@@ -47,6 +47,10 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
 
 def at_hand(session: Session, incident: Incident, plan: Plan) -> AtHand:
     """What may be typed about its plan at this moment."""
+    return replace(_typed(session, incident, plan), kubectl=session.kubectl)
+
+
+def _typed(session: Session, incident: Incident, plan: Plan) -> AtHand:
     observes = bool(holds.bounds(session, incident))
     may = incident.asks and not observes
     approve, better = (_approve(session, incident), _better(session, incident, plan)) if may else ("", "")
@@ -69,7 +73,7 @@ def _better(session: Session, incident: Incident, plan: Plan) -> str:
     if found is Against.NAMED:  # the leaders that a recovery names can't be changed
         return f"{session.command(f'refuse {incident.name}')} --reason TEXT"
     if found is Against.BETTER_PROOF and (policy := holds.policy_of(session, incident)):
-        return f"kubectl edit recoverypolicy {policy} --namespace {session.namespace}"
+        return session.kubectl.line(f"edit recoverypolicy {policy}")
     return ""
 
 
@@ -105,4 +109,4 @@ def _observed(why: Sequence[str], plan: Plan) -> Iterator[str]:
 def _raised(session: Session, incident: Incident) -> str:
     patch = '{"spec":{"authority":"Approve"}}'
     cluster = incident.recovery.cluster_name
-    return f"Raise:   kubectl patch wkc {cluster} -n {session.namespace} --type=merge -p '{patch}'\n"
+    return f"Raise:   {session.kubectl.line(f'patch wkc {cluster}')} --type=merge -p '{patch}'\n"

@@ -19,6 +19,11 @@ class Reach:
 
     def command(self, words: str) -> str:
         """A command line that reaches the same place, to be pasted into a shell."""
-        given = (("--kubeconfig", self.kubeconfig), ("--context", self.context), ("--namespace", self.namespace))
-        options = "".join(f" {option} {shlex.quote(str(value))}" for option, value in given if value)
-        return f"{PROGRAM} {words}{options}"
+        namespace = f" --namespace {shlex.quote(self.namespace)}" if self.namespace else ""
+        return f"{PROGRAM} {words}{self.options}{namespace}"
+
+    @property
+    def options(self) -> str:
+        """Which API server, as options that end a command of any program of Kubernetes."""
+        given = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return "".join(f" {option} {shlex.quote(str(value))}" for option, value in given if value)

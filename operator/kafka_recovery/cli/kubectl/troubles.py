@@ -17,6 +17,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.decision.holding import Kubectl
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECORDS, RECOVERIES
@@ -42,6 +43,11 @@ class Session:
         if namespace is None or namespace == self.namespace:
             return self.reach.command(words)
         return replace(self.reach, namespace=namespace).command(words)
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """What reaches the same place without this plugin."""
+        return Kubectl(self.namespace, self.reach.options)
 
 
 def run(open_api: Open | None, reach: Reach, output: Output, command: Callable[[Session], ExitCode]) -> NoReturn:

@@ -12,6 +12,7 @@ from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
@@ -19,7 +20,7 @@ from kafka_recovery.kube.recoveries.status import Known, Phase
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes, row
 from unit.cli.small_cluster import SmallCluster
-from unit.decision.incident import ORDERS, evidence, history, log, partition, step
+from unit.decision.incident import NOON, ORDERS, evidence, history, log, partition, step
 
 
 def one_line(shown: str) -> str:
@@ -135,6 +136,23 @@ def test_in_place_of_a_plan_beside_which_another_leader_is_proven_better_the_pol
     assert digest(plan)[:12] not in shown.split("Digest: ")[0], "no command approves it"
 
 
+def test_what_stops_a_broker_is_written_for_the_kubernetes_and_the_namespace_that_were_asked_for(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    claim = VolumeClaim("data-0-prod-brokers-1", "Pending", NOON)
+    pod = BrokerPod(BrokerId(1), "prod-brokers-1", "6f1c", phase="Pending", reason="Unschedulable", claims=(claim,))
+    seen = evidence(partition({1: None, 2: log(30), 3: log(10)}))
+    seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID, pods=(pod,)))
+    rule = Rule("all", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1)))
+
+    for command in ("plan", "status"):
+        shown = one_line(plugin(command, "prod-1", "--namespace", NAMESPACE, "--context", "production").stdout)
+
+        assert "--replicas 0 --namespace STRIMZI --context production (STRIMZI, or NotFound" in shown
+        assert f"kubectl delete pod prod-brokers-1 --namespace {NAMESPACE} --context production;" in shown
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_where_the_policy_to_edit_can_t_be_told_no_line_promises_a_way_to_a_better_plan(
     incidents: Incidents, plugin: Plugin, known: bool
@@ -221,7 +239,9 @@ def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: P
     assert "Automatic lets the rules decide. A rule that says AutoApprove would then elect without asking" in shown
     assert "Approve:" not in told
     assert "approve prod-1" not in told
-    raised = '\nRaise:   kubectl patch wkc prod -n kafka --type=merge -p \'{"spec":{"authority":"Approve"}}\'\n'
+    raised = (
+        '\nRaise:   kubectl patch wkc prod --namespace kafka --type=merge -p \'{"spec":{"authority":"Approve"}}\'\n'
+    )
     assert (raised in told) == (whose == "cluster")
     assert told.endswith("\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n")
 

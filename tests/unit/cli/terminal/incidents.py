@@ -16,6 +16,7 @@ from rich.console import Console
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.decision.bad_leaders import Against, against
 from kafka_recovery.decision.card import AtHand
+from kafka_recovery.decision.holding import Kubectl
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -250,6 +251,7 @@ def at_hand(plan: Plan) -> AtHand:
         "at once",
         "kubectl kafka-recovery suspend prod-1; to go on later: kubectl kafka-recovery resume prod-1",
         better=better.get(against(plan), ""),
+        kubectl=Kubectl("kafka"),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
-from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.policy import Approval, HoldBack
 from kafka_recovery.formats.documents import digest
 from unit.cli.terminal.incidents import (
     INCIDENTS,
@@ -105,7 +105,9 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     assert "a Pod that is Pending starts on it as soon as it can" in shown
     assert (
         "Keep it off NOW, while its partitions have no leader: first kubectl scale deployment strimzi-cluster-operator "
-        "--replicas 0 (in its own namespace), then kubectl delete pod prod-brokers-1 (docs/how-to/silent-broker.md)."
+        "--replicas 0 --namespace STRIMZI (STRIMZI, or NotFound: docs/how-to/silent-broker.md); once ITS Pod is gone, "
+        "kubectl delete pod prod-brokers-1 --namespace kafka; once another broker leads, scale it to 1 again: until "
+        "then Strimzi mends no Kafka."
     ) in shown
     assert shown.count("kubectl delete pod") == 1
     assert "Nobody knows yet: keep its Pod off, approve nothing: look" in shown, "nobody starts it: it starts by itself"
@@ -145,11 +147,13 @@ def test_where_kafka_can_elect_several_the_column_tells_what_a_broker_deletes_by
 
 
 def test_a_broker_that_is_to_be_stopped_is_told_with_the_commands_that_stop_it() -> None:
-    _, first, second, *_ = card_of("a_member_is_back_with_less").splitlines()
-    assert f"{first} {second}".startswith(
-        "DANGER: STOP BROKER 1 NOW: first kubectl scale deployment strimzi-cluster-operator --replicas 0 (in its own "
-        "namespace), then kubectl delete pod prod-brokers-1 (docs/how-to/silent-broker.md). Do not approve yet."
-    ), "its Pod is Ready: it runs"
+    _, *told = card_of("a_member_is_back_with_less").splitlines()
+    shown = " ".join(told)
+    assert shown.startswith("DANGER: STOP BROKER 1 NOW: first kubectl scale deployment strimzi-cluster-operator --repl")
+    assert "; once ITS Pod is gone, kubectl delete pod prod-brokers-1 --namespace kafka; " in shown, (
+        "it is Ready: it runs"
+    )
+    assert "until then Strimzi mends no Kafka. Do not approve yet." in shown
 
 
 def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stops_it() -> None:
@@ -260,6 +264,20 @@ def test_the_card_of_a_pod_that_is_killed_for_memory_has_the_way_to_have_it_run_
     assert "kubectl delete pod" not in shown
     assert "BEFORE YOU APPROVE: keep broker 1 off until another leads (silent is not off): docs/how-to/sil" in shown
     assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in shown
+
+
+def test_what_the_operator_keeps_off_by_itself_nobody_is_told_to_keep_off_by_hand() -> None:
+    plan = plan_of("the_pod_of_the_last_member_is_killed")
+    cluster = plan.evidence.cluster
+    pods = (replace(cluster.pods[0], ended=None),)  # nobody knows why it ends
+    seen = replace(plan, evidence=replace(plan.evidence, cluster=replace(cluster, pods=pods)))
+    assert "kubectl delete pod prod-brokers-1 --namespace kafka" in " ".join(as_shown(seen).split())
+
+    held = " ".join(as_shown(replace(seen, policy=replace(seen.policy, hold_back=HoldBack.PODS))).split())
+
+    assert "the operator keeps broker 1 away, if down: its Pod is deleted (holdBack: pods)." in held
+    assert "kubectl delete pod" not in held
+    assert "scale deployment" not in held, "Strimzi is to make the Pod again that the operator lets go"
 
 
 def test_whoever_reads_that_a_broker_is_just_back_is_told_to_do_nothing_yet() -> None:
