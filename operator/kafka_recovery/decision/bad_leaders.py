@@ -1,4 +1,4 @@
-"""Leaders of a plan beside which a better one may be had: what speaks against them, and what to do first."""
+"""Leaders of a plan beside which a better one may be had: what speaks against them, or seems to, and what to do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.better_proofs import better_proofs, is_named_badly
 from kafka_recovery.decision.costs import is_empty, records
 from kafka_recovery.decision.returns import named_brokers
-from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]
+_NAMED = 4
+"""So many pairs of logs are told of."""
 
 
 class Against(Enum):
@@ -52,6 +54,29 @@ def bad_leaders(plan: Plan, *, over: bool = False) -> Iterator[str]:
         yield f"{'' if over else _stopped(named_by_hand)}{_named_by_hand(leader, named_by_hand)}"
     for ids, more in () if over else better_proofs(plan):
         yield f"{_stopped([plan.elections[id] for id in ids])}{more}"
+
+
+def longer_but_older(plan: Plan) -> Iterator[str]:
+    """Why a shorter log is chosen, where whoever reads two lengths would choose the longer one."""
+    found: dict[tuple[BrokerId, BrokerId, LeaderEpoch | None, LeaderEpoch | None], list[TopicPartition]] = {}
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    for id, decision in plan.elections.items():
+        leader = next(replica for replica in seen[id].replicas if replica.broker == decision.leader)
+        for other in seen[id].replicas:
+            if leader.log and other.log and _is_longer_but_older(other.log, leader.log):
+                alike = (other.broker, leader.broker, other.log.last_epoch, leader.log.last_epoch)
+                found.setdefault(alike, []).append(id)
+    for (longer, chosen, older, newer), ids in list(found.items())[:_NAMED]:
+        yield (
+            f"On {named(ids)} the log of broker {longer} is longer than that of broker {chosen}, but older: it ends in "
+            f"leader epoch {older}, the other in {newer}."
+        )
+
+
+def _is_longer_but_older(log: ReplicaLog, leader: ReplicaLog) -> bool:
+    if log.last_epoch is None or leader.last_epoch is None:
+        return False
+    return log.end > leader.end and log.last_epoch < leader.last_epoch
 
 
 def _stopped(decisions: Sequence[Decision]) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
+from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify, severity
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
@@ -60,8 +61,14 @@ def better_proofs(plan: Plan) -> Iterator[tuple[Sequence[TopicPartition], str]]:
 
 
 def is_named_badly(decision: Decision, partition: PartitionEvidence, cluster: ClusterState) -> bool:
-    """Whether a person or a ranking named the leader, and neither its log nor a proof says that it is the best."""
+    """Whether a person or a ranking named the leader, and neither its log nor a proof says that it is the best.
+
+    Of equal logs another one comes first by what lies on the disks: full_leaders tells of those.
+    """
     best, planned = partition.replica(decision.ranking[0]) if decision.ranking else None, decision.loss
+    leader = partition.replica(decision.leader)
+    if best and leader and best.log and leader.log and equal(best.log, leader.log):
+        return False
     if not decision.is_worse_than_best or best is None or planned is None or planned.at_most is None:
         return decision.is_worse_than_best
     loss = classify(partition, best, cluster)

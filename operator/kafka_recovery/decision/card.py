@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
-from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, longer_but_older, partitions, records
+from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of, longer_but_older
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
 from kafka_recovery.decision.holding import Kubectl, keep_off, may_return
@@ -343,7 +343,7 @@ def _before(plan: Plan, kubectl: Kubectl | None) -> Iterator[Question]:
     Where nobody is asked it is the plan's own way: what it can't wait for it does not tell.
     """
     elections = [each for each in elections_of(plan) if each[0].needs_approval]
-    if not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections, kubectl))):
+    if elections and not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections, kubectl))):
         yield Question(_BEFORE, (("", f"{first}."),))
 
 

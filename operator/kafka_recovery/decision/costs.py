@@ -119,27 +119,6 @@ def may_hold_more(decision: Decision, partition: PartitionEvidence) -> frozenset
     return frozenset(each.broker for each in others if each.broker in lacking or why_unknown(each, leader))
 
 
-def longer_but_older(plan: Plan) -> Iterator[str]:
-    """Why a shorter log is chosen, where whoever reads two lengths would choose the longer one."""
-    found: dict[tuple[BrokerId, BrokerId], str] = {}
-    seen = {partition.id: partition for partition in plan.evidence.partitions}
-    for id, decision in plan.elections.items():
-        leader = next(replica for replica in seen[id].replicas if replica.broker == decision.leader)
-        for other in seen[id].replicas:
-            if leader.log and other.log and _is_longer_but_older(other.log, leader.log):
-                found[leader.broker, other.broker] = (
-                    f"The log of broker {other.broker} is longer than that of broker {leader.broker}, but older: it "
-                    f"ends in leader epoch {other.log.last_epoch}, the other in {leader.log.last_epoch}."
-                )
-    yield from list(found.values())[:_NAMED]
-
-
-def _is_longer_but_older(log: ReplicaLog, leader: ReplicaLog) -> bool:
-    if log.last_epoch is None or leader.last_epoch is None:
-        return False
-    return log.end > leader.end and log.last_epoch < leader.last_epoch
-
-
 def in_a_line(plan: Plan, found: Sequence[BrokerCost], *, proven_too: bool = True) -> str:
     """What the elections of a plan may lose, for whoever approves it. `proven_too`: where nothing acknowledged is."""
     elections = plan.elections

@@ -91,7 +91,7 @@ def given_time(plan: Plan) -> Iterator[str]:
     cluster = plan.evidence.cluster
     waits = {decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT}
     seen = [each for each in plan.evidence.partitions if each.id in waits and each.leader is None]
-    for broker, theirs in _whole_members(seen, cluster, short_of(seen, cluster)):
+    for broker, theirs in _whole_members(seen, cluster, frozenset(short_members(plan))):
         yield (
             f"Do nothing yet: broker {broker} is back, answers, and lacks no record of "
             f"{named([each.id for each in theirs])} that was read of another replica. Kafka is given some time to "

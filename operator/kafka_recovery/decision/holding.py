@@ -104,9 +104,9 @@ def keep_off(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl | None, *
     if kubectl is None or len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
         return SILENT_BROKER
     return (
-        f"first {kubectl.line('scale deployment strimzi-cluster-operator --replicas 0', 'STRIMZI')} (STRIMZI, or "
-        f"NotFound: {SILENT_BROKER}); once ITS Pod is gone, {kubectl.line(f'delete pod {found[0].name}')}; once "
-        "another broker leads, scale it to 1 again: until then Strimzi mends no Kafka"
+        f"first {kubectl.line('scale deployment strimzi-cluster-operator --replicas 0', 'STRIMZI')} (STRIMZI: "
+        f"{SILENT_BROKER}); once ITS Pod is gone, {kubectl.line(f'delete pod {found[0].name}')}; once another leads, "
+        "scale it to 1: until then Strimzi mends no Kafka"
     )
 
 

@@ -101,7 +101,7 @@ class Decision:
 
     @property
     def is_worse_than_best(self) -> bool:
-        """Whether a person named a leader whose log is not equal to the best one's."""
+        """Whether a person named a leader that can't be interchanged with the best one."""
         return self.verdict is Verdict.ELECT and self.leader not in self.equals
 
     @property

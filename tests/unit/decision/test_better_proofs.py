@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_recovery.decision.bad_leaders import longer_but_older
 from kafka_recovery.decision.better_proofs import better_proofs
 from kafka_recovery.decision.card import card, why_stopped
 from kafka_recovery.decision.planner import decide
@@ -136,6 +137,25 @@ def test_a_leader_that_a_person_named_and_that_is_proven_the_best_is_not_stopped
 
     assert plan.decisions[0].is_worse_than_best
     assert not why_stopped(plan)
+
+
+def test_a_leader_that_a_person_named_is_no_worse_than_one_with_the_same_log_and_more_room() -> None:
+    held = {1: None, 2: replace(log(27), almost_full=True), 3: log(27)}
+    plan = decide(evidence(partition(held)), BY_EPOCHS, designated={ORDERS: BrokerId(2)})
+
+    assert plan.decisions[0].ranking[0] == 3
+    assert not why_stopped(plan), "there is room to be made, and nothing to be saved by another leader"
+
+
+def test_a_longer_and_older_log_is_told_of_the_partitions_that_have_one() -> None:
+    third = TopicPartition("orders", 2)
+    newer = offline(id=third), offline(id=SECOND)
+    plan = decide(evidence(*newer, partition({1: None, 2: log(30), 3: log(28)})), BY_EPOCHS)
+
+    assert list(longer_but_older(plan)) == [
+        "On orders-1, orders-2 the log of broker 2 is longer than that of broker 3, but older: it ends in leader epoch "
+        "0, the other in 1."
+    ]
 
 
 def test_many_leaders_are_told_in_a_few_sentences() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.decision.card import at_the_prompt
+from kafka_recovery.decision.card import at_the_prompt, in_place_of_electing
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.attestation import Attestation, Witness
@@ -14,8 +14,8 @@ from kafka_recovery.domain.evidence import MinInsyncReplicas, Replica, ReplicaLo
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.plan import Loss, Plan
-from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.plan import Loss, Plan, Verdict
+from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import NOON, ORDERS, Held, broker, evidence, history, log, partition, step
 from unit.decision.incident import dead as away_from_all
@@ -326,6 +326,31 @@ def test_a_member_that_is_whole_on_one_partition_and_short_on_another_is_helped_
 
     assert "DANGER: STOP BROKER 1 NOW" in said
     assert "heartbeats" not in said
+
+
+def test_of_a_member_that_is_to_be_stopped_nobody_reads_that_nothing_is_to_be_done_yet() -> None:
+    """It is short where the rule has no patience, and whole where it is still given time."""
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    short, whole = (
+        partition({1: Replica(BrokerId(1), held), 2: log(27), 3: log(15)}, id=TopicPartition(topic, 0))
+        for topic, held in (("payments", log(0)), ("orders", log(30)))
+    )
+    at_once = replace(ANY.rules[0], topics=TopicSelector(names=("payments",)), patience=timedelta(0))
+    plan = decide(evidence(short, whole, brokers=brokers), Policy((at_once, *ANY.rules)), waited=timedelta(seconds=3))
+    assert [each.verdict for each in plan.decisions] == [Verdict.WAIT, Verdict.ELECT]
+
+    said = " ".join(told(plan))
+
+    assert "DANGER: STOP BROKER 1 NOW" in said
+    assert "Do nothing yet" not in said
+
+
+def test_of_a_plan_that_asks_nobody_nothing_is_to_be_done_before_an_approval() -> None:
+    plan = answering(log(30))
+    unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
+
+    assert "Before you approve:" in in_place_of_electing(plan)
+    assert "Before you approve:" not in in_place_of_electing(unasked)
 
 
 def test_a_plan_that_asks_nobody_is_to_be_stopped_where_a_member_runs_that_lacks_nothing() -> None:

@@ -149,7 +149,7 @@ def test_what_stops_a_broker_is_written_for_the_kubernetes_and_the_namespace_tha
     for command in ("plan", "status"):
         shown = one_line(plugin(command, "prod-1", "--namespace", NAMESPACE, "--context", "production").stdout)
 
-        assert "--replicas 0 --namespace STRIMZI --context production (STRIMZI, or NotFound" in shown
+        assert "--replicas 0 --namespace STRIMZI --context production (STRIMZI: " in shown
         assert f"kubectl delete pod prod-brokers-1 --namespace {NAMESPACE} --context production;" in shown
 
 

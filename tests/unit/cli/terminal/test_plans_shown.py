@@ -105,9 +105,9 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     assert "a Pod that is Pending starts on it as soon as it can" in shown
     assert (
         "Keep it off NOW, while its partitions have no leader: first kubectl scale deployment strimzi-cluster-operator "
-        "--replicas 0 --namespace STRIMZI (STRIMZI, or NotFound: docs/how-to/silent-broker.md); once ITS Pod is gone, "
-        "kubectl delete pod prod-brokers-1 --namespace kafka; once another broker leads, scale it to 1 again: until "
-        "then Strimzi mends no Kafka."
+        "--replicas 0 --namespace STRIMZI (STRIMZI: docs/how-to/silent-broker.md); once ITS Pod is gone, kubectl "
+        "delete pod prod-brokers-1 --namespace kafka; once another leads, scale it to 1: until then Strimzi mends no "
+        "Kafka."
     ) in shown
     assert shown.count("kubectl delete pod") == 1
     assert "Nobody knows yet: keep its Pod off, approve nothing: look" in shown, "nobody starts it: it starts by itself"
@@ -250,9 +250,10 @@ def test_of_what_has_no_room_in_the_table_the_partitions_are_counted_not_the_lin
 def test_a_shorter_log_is_said_to_be_the_newer_one() -> None:
     shown = card_of("the_longest_log_is_the_wrong_one")
     assert (
-        "\nThe log of broker 1 is longer than that of broker 3, but older: it ends in leader epoch 0, the other in 1.\n"
+        "\nOn orders-0, orders-1 the log of broker 1 is longer than that of broker 3, but older: it ends in leader "
+        "epoch\n0, the other in 1.\n"
     ) in shown
-    assert "The log of broker" not in as_shown(the_last_member_is_dead())
+    assert "the log of broker" not in as_shown(the_last_member_is_dead())
 
 
 def test_the_card_of_a_pod_that_is_killed_for_memory_has_the_way_to_have_it_run_and_no_command_that_deletes_it() -> (

@@ -218,10 +218,10 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
         {"broker": 1, "records": 0, "partitions": 0, "unknownPartitions": 1, "certainOffsets": 0, "because": unread},
     ]
     assert told["summary"] == (
-        "This plan would elect broker 2 on 1 partition, if it is approved. Kafka calls that UNCLEAN. The log of "
-        "broker 3 is longer than that of broker 2, but older: it ends in leader epoch 0, the other in 1. Unknown: "
-        "whether records acknowledged with acks=all are lost is not known. Electing as planned may lose up to 17 "
-        "records that broker 3 holds and the new leader lacks, on 1 partition; "
+        "This plan would elect broker 2 on 1 partition, if it is approved. Kafka calls that UNCLEAN. On orders-0 the "
+        "log of broker 3 is longer than that of broker 2, but older: it ends in leader epoch 0, the other in 1. "
+        "Unknown: whether records acknowledged with acks=all are lost is not known. Electing as planned may lose up to "
+        "17 records that broker 3 holds and the new leader lacks, on 1 partition; "
         f"an unknown part of what broker 1 holds on 1 partition ({unread})."
     )
 
