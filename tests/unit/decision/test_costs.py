@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, longer_but_older
+from kafka_recovery.decision.bad_leaders import longer_but_older
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.returns import before_consent
 from kafka_recovery.domain.evidence import Replica, ReplicaLog, WitnessedEnd
