@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.fleet.export import Archive
+from kafka_recovery.formats.policy_file import load_policy
 from kafka_recovery_spark.job import Asked, Task
 from unit.fleet.looks import look
 
-POLICY = Policy((Rule("shop", TopicSelector(("orders",))),))
 WRITTEN = {"rules": [{"name": "shop", "topics": {"names": ["orders"]}}]}
+POLICY = load_policy(json.dumps(WRITTEN), "policy.json")
 
 
 def written_down(place: Path) -> Path:

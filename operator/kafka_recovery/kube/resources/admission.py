@@ -16,7 +16,7 @@ ATTESTATIONS_POLICY = f"recovery-attestations.{GROUP}"
 HELD_PODS_POLICY = f"held-pods.{GROUP}"
 """The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
-_IN_FORCE_AFTER = timedelta(seconds=2)
+IN_FORCE_AFTER = timedelta(seconds=2)
 """So long an API server may take until it applies a new policy, give or take the second in which it was made."""
 
 _API = "/apis/admissionregistration.k8s.io/v1"
@@ -34,7 +34,7 @@ class Admission:
         if isinstance(since, str):
             message = f"nobody checks who writes approvals, so no plan that may lose records is executed: {since}"
             return Reason("AdmissionPolicyMissing", message)
-        if approval.created_at > since + _IN_FORCE_AFTER:
+        if approval.created_at > since + IN_FORCE_AFTER:
             return None
         said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
         return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: write it again")
@@ -44,7 +44,7 @@ class Admission:
         since = await self._in_force_since(RECORDS_POLICY)
         if isinstance(since, str):
             return Reason("AdmissionPolicyMissing", f"nobody checks who writes journals: {since}")
-        if oldest > since + _IN_FORCE_AFTER:
+        if oldest > since + IN_FORCE_AFTER:
             return None
         return Reason("PredatesAdmissionPolicy", f"it was written before {RECORDS_POLICY} was in force as it is now")
 
@@ -69,7 +69,7 @@ class Admission:
         if isinstance(since, str):
             message = f"nobody checks who attests, so no plan that stands on an attestation is executed: {since}"
             return Reason("AdmissionPolicyMissing", message)
-        if made > since + _IN_FORCE_AFTER:
+        if made > since + IN_FORCE_AFTER:
             return None
         said = f"this PartitionRecovery was made before {ATTESTATIONS_POLICY} was in force as it is now"
         mend = "so perhaps nobody checked who attests in it: abort it, make another one, and attest there"
