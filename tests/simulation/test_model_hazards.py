@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_recovery.domain.ids import LeaderEpoch
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import (
@@ -59,6 +61,21 @@ def test_a_dead_process_refuses_and_a_dead_host_is_silent() -> None:
     story.request("client", A, ApiVersions(), answers.append)
     story.run_for(30)
     assert answers == []
+
+
+@pytest.mark.parametrize("full", [A, C])
+def test_a_broker_without_room_on_its_volume_ends_at_the_next_record_that_it_would_hold(full: int) -> None:
+    """Be it the leader or a follower: Kafka takes its only log directory offline, and stops the process."""
+    story = Story(A, B, C)
+    story.write("with room")
+    story.run_for(1)
+    story.fill_volume(full)
+    assert story.alive(full)
+    story.write("without")
+    story.run_for(1)
+
+    assert not story.alive(full)
+    assert story.holds(full) == ["with room"]
 
 
 def test_an_election_sent_while_the_controller_is_gone_takes_effect_when_it_returns() -> None:

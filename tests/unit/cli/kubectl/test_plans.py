@@ -12,6 +12,7 @@ from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.pods import BrokerPod, VolumeClaim
 from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
@@ -116,16 +117,21 @@ def test_elections_that_an_observing_cluster_holds_back_are_not_said_to_begin_at
     assert "yes, once authority is no more Observe. 1 partition" in one_line(plugin("plan", "prod-1").stdout)
 
 
-def test_in_place_of_a_plan_beside_which_another_leader_is_proven_better_the_policy_is_edited(
-    incidents: Incidents, plugin: Plugin
-) -> None:
+def bettered() -> Plan:
+    """By length it elects broker 2; of broker 3 more is proven."""
     told = history(step(1, 2, 3), step(1, 3), step(1), intact=(2, 3))
     seen = evidence(partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=told))
     seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID))
     rule = Rule(
         "all", candidate_order=CandidateOrder.LONGEST_LOG, evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)
     )
-    plan = incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1)))
+    return decide(seen, Policy((rule,)), waited=timedelta(hours=1))
+
+
+def test_in_place_of_a_plan_beside_which_another_leader_is_proven_better_the_policy_is_edited(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    plan = incidents.awaiting(made=bettered())
     incidents.cluster(policyRef={"name": "by-length"})
 
     shown = plugin("plan", "prod-1").stdout
@@ -157,13 +163,7 @@ def test_what_stops_a_broker_is_written_for_the_kubernetes_and_the_namespace_tha
 def test_where_the_policy_to_edit_can_t_be_told_no_line_promises_a_way_to_a_better_plan(
     incidents: Incidents, plugin: Plugin, known: bool
 ) -> None:
-    told = history(step(1, 2, 3), step(1, 3), step(1), intact=(2, 3))
-    seen = evidence(partition({1: None, 2: log(30), 3: log(28, (0, 0), (1, 10))}, history=told))
-    seen = replace(seen, cluster=replace(seen.cluster, cluster_id=CLUSTER_ID))
-    rule = Rule(
-        "all", candidate_order=CandidateOrder.LONGEST_LOG, evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)
-    )
-    incidents.awaiting(made=decide(seen, Policy((rule,)), waited=timedelta(hours=1)))
+    incidents.awaiting(made=bettered())
     if known:
         incidents.cluster()
 
