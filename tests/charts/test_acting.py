@@ -5,18 +5,23 @@ No Pod runs here: it is a process of this machine, with the Pod's account and ar
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from apiserver import incidents
 from apiserver.forked import launched
 from apiserver.incidents import Object, approval, condition, finished, only_recovery, policy, reason, seen
 from brokers.test_acls import CLUSTER, EVERYTHING, PRINCIPALS
-from charts.conftest import Install
+from charts.conftest import RELEASE, Install
 from testbed.access import Acl
 from testbed.cluster import RealKafka
+from testbed.helm.helm import Helm
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -139,3 +144,23 @@ def test_without_admission_policies_an_approval_of_a_loss_is_not_believed(
     told = seen(kubectl, name, lambda each: reason(each) == "AdmissionPolicyMissing")
     assert "nobody checks who writes approvals" in condition(told, "Ready")["message"]
     assert kafka.describe("orders")[0].leader is None
+
+
+def test_the_test_of_a_release_passes_once_its_operator_works(
+    install: Install, helm: Helm, control_plane: ControlPlane, namespace: str, defined: None, run: Run
+) -> None:
+    """`helm test` runs this in a Pod; here it is a process with the account and the arguments of that Pod."""
+    install()
+    run()
+    asks = yaml.safe_load(helm("get", "hooks", RELEASE))["spec"]["containers"][0]["args"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_recovery.kube", f"--operator-namespace={namespace}", *asks],
+        env=os.environ | {"KUBECONFIG": str(control_plane.service_account(namespace, NAME))},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "admission policies are in force, the Lease is renewed" in done.stdout

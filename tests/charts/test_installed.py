@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from apiserver import test_record_journal as journals
 from apiserver.calling import calling
@@ -176,7 +177,7 @@ def test_a_second_operator_elsewhere_shares_what_belongs_to_no_namespace(
 
 
 def test_the_restricted_pod_security_standard_admits_its_pod(
-    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, helm: Helm, install: Install, defined: None
 ) -> None:
     kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     install()
@@ -184,6 +185,9 @@ def test_the_restricted_pod_security_standard_admits_its_pod(
     pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "probe", **template["metadata"]}}
 
     assert "created" in kubectl("create", "--dry-run=server", "-f", "-", given=pod)
+
+    hook = yaml.safe_load(helm("get", "hooks", RELEASE))
+    assert "created" in kubectl("create", "--dry-run=server", "-f", "-", given=hook)
 
     pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
     refused = kubectl.attempt("create", "--dry-run=server", "-f", "-", given=pod)
@@ -340,7 +344,7 @@ def test_every_object_is_one_that_the_api_server_knows(
     charts: Helm, kubectl: Kubectl, namespace: str, values: dict[str, Any]
 ) -> None:
     """A misspelt field would be dropped without a word."""
-    theirs = "PodMonitor", "ServiceMonitor", "PrometheusRule"
+    theirs = "PodMonitor", "ServiceMonitor", "PrometheusRule", "Pod"  # whose account must be there
     objects = charts.of(namespace, kubectl.kubeconfig).rendered(OPERATOR, **values)
     known = [each for each in objects if each["kind"] not in theirs]
 

@@ -16,6 +16,7 @@ from charts.rendered import (
     HOME,
     NAME,
     container_of,
+    labels,
     manifest,
     only,
     pod,
@@ -55,6 +56,35 @@ def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
     (container,) = pod(objects)["containers"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert f"--webhook-port={ports['alerts']}" in container["args"]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "all"])
+def test_what_helm_test_runs_is_the_operator_s_own_pod_but_looks_only_and_is_called_by_nobody(
+    charts: Helm, values: dict[str, Any]
+) -> None:
+    """Its volumes would be another Pod's too, or be missing."""
+    objects = charts.rendered(OPERATOR, **values)
+    asks, acts = only(objects, "Pod", f"{NAME}-check"), pod(objects)
+    (ours,), (theirs,) = asks["spec"].pop("containers"), acts.pop("containers")
+
+    assert asks["metadata"]["annotations"] == {"helm.sh/hook": "test"}
+    assert ours["args"] == [*theirs["args"], "--check"]
+    assert {name: ours[name] for name in ("image", "env", "securityContext", "resources")}.items() <= theirs.items()
+    assert not [name for name in ours if name.endswith("Probe") or name == "ports"]
+    assert asks["spec"].items() >= {"restartPolicy": "Never", "serviceAccountName": acts["serviceAccountName"]}.items()
+    assert [each["name"] for each in asks["spec"]["volumes"]] == ["tmp"]
+    assert [each["name"] for each in ours["volumeMounts"]] == ["tmp"]
+    selected = [chosen.items() for each in objects for chosen in selectors(each)]
+    assert len(selected) >= 2
+    assert not [each for each in selected if each <= labels(asks).items()]
+
+
+def selectors(of: Object) -> list[dict[str, str]]:
+    """By which labels an object chooses Pods; a PodMonitor also wants a port, which this one has not."""
+    if of["kind"] not in ("Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"):
+        return []
+    found = of["spec"].get("podSelector") or of["spec"].get("selector") or {}
+    return [found.get("matchLabels", found)] if found else []
 
 
 CLIENT: Object = {"cert": {"secret": {"name": "scraper", "key": "tls.crt"}}, "keySecret": {"name": "s", "key": "k"}}

@@ -112,6 +112,7 @@ def test_a_newcomer_s_first_evening(
     told = types("helm install kafka-recovery charts", {"REGISTRY": "localhost", "--set": f"{IMAGE} --set"})
     assert "AUTHORITY Observe" in told
     types("kubectl rollout status")
+    assert "the Lease is renewed" in types("helm test kafka-recovery")
     types("kubectl create secret generic kafka-recovery-user", given="correct-horse")
     types("kubectl create secret generic kafka-ca")
     types("kubectl apply -k")

@@ -142,6 +142,21 @@ spec:
       {{- end }}
 {{- end -}}
 
+{{/* The Deployment of the operator that elects. */}}
+{{- define "kafka-recovery.operator" -}}
+{{ include "kafka-recovery.deployment" (dict
+  "root" .
+  "name" (include "kafka-recovery.name" .)
+  "selector" (include "kafka-recovery.selector" .)
+  "account" (include "kafka-recovery.account" .)
+  "container" "operator"
+  "arguments" (include "kafka-recovery.arguments" .)
+  "webhook" .Values.alertmanager.enabled
+  "secrets" (concat (include "kafka-recovery.webhookSecrets" . | fromJson).secrets (include "kafka-recovery.metricsSecrets" . | fromJson).secrets)
+  "own" .Values
+) }}
+{{- end -}}
+
 {{/* Arguments of the operator that elects. */}}
 {{- define "kafka-recovery.arguments" -}}
 - --authority={{ .Values.authority }}

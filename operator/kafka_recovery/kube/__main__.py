@@ -108,17 +108,31 @@ def run(
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
     log_level: starting.Level = "INFO",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Say within a minute whether another operator with these options does its work here, and end: 0 if it "
+            "does. Nothing is written.",
+        ),
+    ] = False,
     version: starting.Version = False,
 ) -> None:
     """Watch Kafka clusters and recover their offline partitions as their policies say."""
     from kafka_recovery.kube.machinery.metrics import Metrics
-    from kafka_recovery.kube.operator import Operator, Settings
+    from kafka_recovery.kube.operator import KINDS, Operator, Settings
 
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
+    held = (places.home, name) if lease else None
+    if check:
+        from kafka_recovery.kube.process.check import checked
+        from kafka_recovery.kube.resources.kinds import HISTORIES, collections
+
+        raise typer.Exit(checked(collections((*KINDS, HISTORIES), places.watched), held))
     settings = Settings(
         namespaces=places.watched,
         switch=(places.home, name),
-        lease=(places.home, name) if lease else None,
+        lease=held,
         authority=authority,
         probe=starting.duration("--probe", probe),
         rescan=starting.duration("--rescan", rescan),

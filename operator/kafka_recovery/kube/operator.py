@@ -83,7 +83,7 @@ class Settings:
     claims: ClaimTimes = field(default_factory=ClaimTimes)
 
 
-_KINDS = (CLUSTERS, POLICIES, RECOVERIES, APPROVALS, RECORDS)
+KINDS = (CLUSTERS, POLICIES, RECOVERIES, APPROVALS, RECORDS)
 """Without which of them nothing is watched, or nothing may begin."""
 
 
@@ -220,7 +220,7 @@ class Operator:
             ("recoveries", self._recovery_queue.run()),
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
-            ("readiness", self._readiness.keep(api, collections(_KINDS, self._settings.namespaces))),
+            ("readiness", self._readiness.keep(api, collections(KINDS, self._settings.namespaces))),
             ("switch", self._switch.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),

@@ -35,7 +35,7 @@ class Readiness:
     async def reached(self, api: Lists, paths: Iterable[str]) -> None:
         """Return once each of these collections was listed by this process; what can't be yet is told in `unready`."""
         for path in paths:
-            while (why := await _refused(api, path)) is not None:
+            while (why := await refused(api, path)) is not None:
                 self.unready = why
                 await asyncio.sleep(AGAIN)
         self.unready = ""
@@ -47,7 +47,8 @@ class Readiness:
         await asyncio.Event().wait()
 
 
-async def _refused(api: Lists, path: str) -> str | None:
+async def refused(api: Lists, path: str) -> str | None:
+    """Why this collection can't be listed, in a few words, if it can't."""
     try:
         await api.first(path)
     except ApiError as error:

@@ -14,6 +14,7 @@ APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 RECORDS_POLICY = f"recovery-records.{GROUP}"
 ATTESTATIONS_POLICY = f"recovery-attestations.{GROUP}"
 HELD_PODS_POLICY = f"held-pods.{GROUP}"
+SECRETS_POLICY = f"secret-references.{GROUP}"
 """The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
 IN_FORCE_AFTER = timedelta(seconds=2)
@@ -74,6 +75,12 @@ class Admission:
         said = f"this PartitionRecovery was made before {ATTESTATIONS_POLICY} was in force as it is now"
         mend = "so perhaps nobody checked who attests in it: abort it, make another one, and attest there"
         return Reason("PredatesAdmissionPolicy", f"{said}, {mend}")
+
+    async def missing(self) -> list[str]:
+        """What of our policies is not in force, a line for each; whether there is an approval or not."""
+        policies = APPROVALS_POLICY, RECORDS_POLICY, ATTESTATIONS_POLICY, HELD_PODS_POLICY, SECRETS_POLICY
+        found = [await self._in_force_since(each) for each in policies]
+        return [each for each in found if isinstance(each, str)]
 
     async def of_pods(self) -> str | None:
         """Why Pods that a recovery holds back are created all the same, if they are."""
