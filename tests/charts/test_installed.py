@@ -6,6 +6,7 @@ chart gives its Pod.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,6 +134,31 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
     assert there(kubectl) == set()
     assert kubectl("get", "crd", "watchedclusters.kafka-recovery.dev")
     assert kept(kubectl) == begun
+
+
+def test_a_release_that_changes_no_admission_policy_writes_none(
+    kubectl: Kubectl, install: Install, tmp_path: Path, defined: None
+) -> None:
+    """Of one whose spec was changed at any time, each write would make all approvals that wait too old."""
+    for account in ("one", "two"):
+        install(admissionPolicies={"serviceAccountsThatMayApprove": [f"system:serviceaccount:ci:{account}"]})
+    assert kubectl.api.get("validatingadmissionpolicy", APPROVALS_POLICY)["metadata"]["generation"] == 2
+    before = versions_of_policies(kubectl)
+    newer = shutil.copytree(OPERATOR, tmp_path / OPERATOR.name)
+    about = newer / "Chart.yaml"
+    about.write_text(re.sub(r"(?m)^(version|appVersion): .*$", r"\1: 99.0.0", about.read_text()))
+
+    install("--reset-then-reuse-values", chart=newer)
+
+    assert "99.0.0" in deployment(kubectl)["template"]["metadata"]["labels"]["helm.sh/chart"]
+    assert versions_of_policies(kubectl) == before
+
+
+def versions_of_policies(kubectl: Kubectl) -> dict[tuple[str, str], str]:
+    """Of the admission policies of the release and of their bindings."""
+    kinds = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+    found = {(kind, each["metadata"]["name"]): each["metadata"] for kind in kinds for each in kubectl.api.listed(kind)}
+    return {which: meta["resourceVersion"] for which, meta in found.items() if meta.get("labels")}
 
 
 def test_an_uninstall_of_the_definitions_leaves_what_was_written_with_them(
