@@ -26,6 +26,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.local_storage import local_journal
 from testbed.cluster import RealKafka
+from testbed.distribution import Release
 from unit.kube.clusters.test_pod_witness import Clock
 
 pytestmark = pytest.mark.brokers
@@ -34,7 +35,7 @@ ORDERS = TopicPartition("orders", 0)
 BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
 
 
-def killed_and_started_again(kafka: RealKafka) -> Acknowledged:
+def killed_and_started_again(kafka: RealKafka, meanwhile: Callable[[int], None] = lambda _: None) -> Acknowledged:
     """Broker 3 lags behind; broker 2 is killed, and then broker 1, the last of the ISR. Broker 2 starts again."""
     with acknowledging(kafka.bootstrap, ["orders"]) as told:
         told.wait_for_more("orders")
@@ -47,6 +48,7 @@ def killed_and_started_again(kafka: RealKafka) -> Acknowledged:
         kafka.thaw(3)
         kafka.wait_until_unfenced(3)
         kafka.wait_until_fenced(1)
+    meanwhile(2)
     kafka.start(2)
     kafka.wait_until_unfenced(2)
     return told
@@ -79,12 +81,39 @@ async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
     assert [value for value in told.values["orders"] if value not in kept] == []
 
 
-async def class_of(cluster: KafkaCluster, witness: PodWitness) -> LossClass | None:
-    """What the election of broker 2 is proven to be."""
+@pytest.mark.parametrize("release", [pytest.param("3.9", marks=pytest.mark.full), "newest"])
+async def test_a_copy_that_was_begun_anew_on_another_disk_of_the_same_pod_is_not_intact(
+    release: str, tmp_path: Path
+) -> None:
+    """One of broker 2's two disks is emptied, and Kafka makes the copy anew on the other one: it is empty.
+
+    Takes 40 s: a cluster of its own, and three sessions have to run out.
+    """
+    with RealKafka(release, disks=2, elr=False if Release.named(release).elr else None) as kafka:
+        kafka.create_topic("filler", [[2]])
+        kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
+        assert "orders-0" in kafka.on_disk(2, 2)
+        kafka.delete_topic("filler")  # with as few copies on both disks the new one is made on the first
+        kubelets = Kubelets(1, 2, 3)
+        async with Recovery(kafka, tmp_path / "journal", reads_history=True).cluster() as cluster:
+            witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
+            await watched(witness, cluster)
+            killed_and_started_again(kafka, kafka.empty_disk)
+            assert "orders-0" in kafka.on_disk(2, 1)
+            kubelets.started_again(2)
+            await watched(witness, cluster)
+
+            assert await class_of(cluster, witness, 3) is LossClass.UNKNOWN
+
+
+async def class_of(cluster: KafkaCluster, witness: PodWitness, leader: int = 2) -> LossClass | None:
+    """What the election of this broker is proven to be."""
     seen = await MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), None, witness).gather(
         ALL_OFFLINE, BY_ITSELF.widest_evidence_rules
     )
-    decision = decide(seen, BY_ITSELF, waited=timedelta(hours=1), designated={ORDERS: BrokerId(2)}).elections[ORDERS]
+    decision = decide(seen, BY_ITSELF, waited=timedelta(hours=1), designated={ORDERS: BrokerId(leader)}).elections[
+        ORDERS
+    ]
     return decision.loss.loss_class if decision.loss else None
 
 

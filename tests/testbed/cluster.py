@@ -15,7 +15,7 @@ from testbed.access import Acl
 from testbed.client_history import Record
 from testbed.distribution import Release
 from testbed.faults import Proxy
-from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
+from testbed.layout import CONTROLLER, PLAINTEXT, format_broker, write_properties
 from testbed.metadata import PartitionState
 from testbed.node import State
 from testbed.nodes import Nodes, Wish
@@ -228,6 +228,12 @@ class RealKafka:
         directory = self._nodes.directories(broker)[-1]
         directory.unlink()
         _put_aside(directory).rename(directory)
+
+    def empty_disk(self, broker: int) -> None:
+        """A new volume in place of the last log directory of a broker that is not running, formatted for it."""
+        directory = self._nodes.directories(broker)[-1]
+        shutil.rmtree(directory)
+        format_broker(directory, self.cluster_id, broker)
 
     def on_disk(self, broker: int, disk: int) -> frozenset[str]:
         """Names of the copies in a broker's log directory, as its process sees it; disks are numbered from 1."""

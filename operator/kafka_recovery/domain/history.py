@@ -41,8 +41,8 @@ class BrokerStart:
     """A registration of a broker's process. `epoch`: also its offset in the metadata log. `incarnation`: the process's.
 
     `stopped_cleanly`: the process before it had flushed its logs, as the controller found. `directory` holds the
-    replica's log, on `volume`; `boot` is the host's boot id, on Kubernetes with the Pod on it: what the process had
-    written stays while both are the same. None is not known.
+    replica's log, or each that held it in this history, on `volume`; `boot` is the host's boot id, on Kubernetes with
+    the Pod on it: what the process had written stays while all are the same. None is not known.
     """
 
     broker: BrokerId

@@ -7,7 +7,7 @@ Facts only; `decision` concludes. Sources: KRaft's replay rules (KIP-631), Leade
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.cluster.metadata_log.batches import Batch
 from kafka_recovery.cluster.metadata_log.kept import Folded, KeptHistory, kept_of, recall
 from kafka_recovery.cluster.metadata_log.minimum import NAME, LogTime, Minima
+from kafka_recovery.cluster.metadata_log.processes import Processes
 from kafka_recovery.cluster.metadata_log.records import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
@@ -32,15 +33,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
-from kafka_recovery.cluster.metadata_log.states import (
-    UNASSIGNED,
-    Key,
-    PartitionState,
-    Registration,
-    directory_of,
-    process_began,
-    registered_since,
-)
+from kafka_recovery.cluster.metadata_log.states import Key, PartitionState, directory_of, note_moves
 from kafka_recovery.cluster.metadata_log.unfenced import Alive, Unfenced
 from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
@@ -82,7 +75,7 @@ class Image:
     _names: dict[UUID, str] = field(default_factory=dict)
     _by_topic: dict[str, list[Key]] = field(default_factory=dict)
     _partitions: dict[Key, PartitionState] = field(default_factory=dict)
-    _brokers: dict[int, list[Registration]] = field(default_factory=dict)
+    _processes: Processes = field(default_factory=Processes)
     _with_elr: set[Key] = field(default_factory=set)
     _out_of_sync: set[Key] = field(default_factory=set)
     _changed: dict[Key, int] = field(default_factory=dict)
@@ -133,7 +126,7 @@ class Image:
         return kept_of(self.upto, self.epoch, self.at, self._out_of_sync, self._folded())
 
     def _folded(self) -> Folded:
-        return Folded(self._partitions, self._brokers, self.minima, self._created)
+        return Folded(self._partitions, self._processes, self.minima, self._created)
 
     def _of_snapshot(self, last: int, batches: Iterable[Batch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
@@ -170,6 +163,7 @@ class Image:
         elif record is None:
             if key in OF_FENCING:
                 self.unfenced.lose()
+                self._processes.lose()
             return
         elif self._held is not None:
             self._held.append((offset, value))
@@ -180,6 +174,7 @@ class Image:
 
     def _replay(self, offset: int, record: Any) -> None:
         self.unfenced.replay(record)
+        self._processes.replay(record)
         match record:
             case PartitionChangeRecord():
                 self._change(offset, record)
@@ -222,13 +217,15 @@ class Image:
         if known is None:
             self._by_topic[name].append(key)
         else:
-            made.steps, made.whole, made.clean = known.steps, known.whole, known.clean
+            made.steps, made.whole, made.clean, made.moved = known.steps, known.whole, known.clean, known.moved
+            note_moves(made, known.places)
         self._partitions[key] = made
         self._touch(offset, key, made)
 
     def _change(self, offset: int, record: Any) -> None:
         key = record.topic_id, record.partition_id
         partition = self._partitions[key]
+        lay = None if record.directories is None else partition.places
         for field_name, told in (
             ("isr", record.isr),
             ("replicas", record.replicas),
@@ -238,6 +235,8 @@ class Image:
         ):
             if told is not None:
                 setattr(partition, field_name, tuple(told))
+        if lay is not None:
+            note_moves(partition, lay)
         if record.leader_recovery_state >= 0:
             partition.recovering = record.leader_recovery_state == _RECOVERING
         if record.leader != _SAME_LEADER:
@@ -277,23 +276,20 @@ class Image:
             self._touch(offset, key, self._partitions[key])
 
     def _register(self, record: Any) -> None:
-        """A member of the ELR that registers may have shut down cleanly: what the batch says of the ELR tells it."""
-        id, directories = record.broker_id, frozenset(record.log_dirs or ())
-        known = self._brokers.setdefault(id, [])
-        known.append(Registration(record.broker_epoch, record.incarnation_id, directories))
-        del known[: -2 * MOST_STEPS]
-        for key in self._with_elr:
-            partition = self._partitions[key]
-            if id in partition.elr:
-                self._maybe_clean.append((key, id, record.broker_epoch))
+        """A member of the ELR that registers may have shut down cleanly: what the batch says of the ELR tells it.
+
+        A controller whose ELR was switched off leaves in it who had not.
+        """
+        for key in self._with_elr if self._elr else ():
+            if record.broker_id in self._partitions[key].elr:
+                self._maybe_clean.append((key, record.broker_id, record.broker_epoch))
 
     def _add_step(self, partition: PartitionState, offset: int, *, first: bool) -> None:
         """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
         steps = partition.steps
         if partition.in_sync:
             self._steps -= len(steps)
-            steps.clear()
-            partition.whole, partition.clean = True, frozenset()  # before a history begins no stop matters
+            partition.begin()
         elif first and len(steps) == 1 and partition.whole:
             steps[0] = self._with_minimum(partition, steps[0], offset - 1)
         leader = None if partition.leader == _NOBODY else BrokerId(partition.leader)
@@ -344,10 +340,7 @@ class Image:
 
     def _process_or_hour(self, leader: BrokerId | None) -> int:
         """From which offset on a leader may still go by a value: since its process began, or for an hour at most."""
-        registered = self._brokers.get(leader, []) if leader is not None else []
-        began = process_began(registered)
-        settled = self.time.settled()
-        known = [offset for offset in (began, settled) if offset is not None]
+        known = [offset for offset in (self._processes.began(leader), self.time.settled()) if offset is not None]
         return max(known, default=0)
 
     def alive(self) -> Alive | None:
@@ -370,14 +363,12 @@ class Image:
 
     def _starts(self, partition: PartitionState, id: int, since: int) -> Iterator[BrokerStart]:
         """The process that ran when the history began, and every registration after it."""
-        place = partition.replicas.index(id)
-        lies = partition.directories[place] if place < len(partition.directories) else UNASSIGNED
-        for each in self._registered_since(id, since):
+        for each in self._processes.since(id, since):
             yield BrokerStart(
                 BrokerId(id),
                 BrokerEpoch(each.epoch),
                 stopped_cleanly=True if each.epoch in partition.clean else None,
-                directory=directory_of(lies, each),
+                directory=directory_of(partition, id, each),
                 incarnation=str(each.incarnation),
             )
 
@@ -394,11 +385,8 @@ class Image:
         if partition.leader == _NOBODY or not partition.whole or some_leader_was_no_member(steps):
             return True
         led = {step.leader for step in steps if step.leader is not None}
-        processes = ({each.incarnation for each in self._registered_since(id, steps[0].since)} for id in led)
+        processes = ({each.incarnation for each in self._processes.since(id, steps[0].since)} for id in led)
         return any(len(each) > 1 for each in processes)
-
-    def _registered_since(self, id: int, since: int) -> Sequence[Registration]:
-        return registered_since(self._brokers.get(id, []), since)
 
 
 def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:

@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kafka_recovery.cluster.metadata_log.minimum import DEFAULT, Minima
-from kafka_recovery.cluster.metadata_log.states import Key, PartitionState, Registration, registered_since
+from kafka_recovery.cluster.metadata_log.processes import Processes, Registration
+from kafka_recovery.cluster.metadata_log.states import Key, PartitionState
 from kafka_recovery.domain.history import MOST_STEPS, HistoryStep
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPartition:
-    """A partition that is out of sync, and its steps since it was in sync. Raises ValueError for none or too many."""
+    """A partition that is out of sync, and its steps since it was in sync. Raises ValueError for none or too many.
+
+    `clean` and `moved`: as in a PartitionState.
+    """
 
     topic_id: UUID
     index: int
     steps: tuple[HistoryStep, ...]
     clean: tuple[int, ...]
+    moved: tuple[tuple[int, UUID], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.steps) <= MOST_STEPS:
@@ -51,7 +56,7 @@ class KeptTopic:
     minima: tuple[tuple[int, int], ...]
 
 
-FORMAT = 1
+FORMAT = 2
 """Of what is kept. It grows when a defect of the fold is mended: what was kept with it is not recalled."""
 
 
@@ -84,7 +89,7 @@ class Folded:
     """What a fold knows, which is kept, and added to. `made`: at which offset each topic was made, if known."""
 
     partitions: Mapping[Key, PartitionState]
-    brokers: dict[int, list[Registration]]
+    processes: Processes
     minima: Minima
     made: dict[str, int]
 
@@ -92,7 +97,10 @@ class Folded:
 def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: Folded) -> KeptHistory:
     """What is to be kept of a fold that has come to `upto`."""
     whole = {key: each for key in out_of_sync if (each := fold.partitions[key]).whole}
-    partitions = tuple(KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean))) for key, each in whole.items())
+    partitions = tuple(
+        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)))
+        for key, each in whole.items()
+    )
     oldest: dict[int, int] = {}
     for each in whole.values():
         for id in _who_held(each.steps):  # a former leader's processes tell whether transactions are in doubt
@@ -100,7 +108,7 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
     registrations = [
         KeptRegistration(id, each.epoch, each.incarnation, tuple(sorted(each.directories)))
         for id, since in sorted(oldest.items())
-        for each in registered_since(fold.brokers.get(id, ()), since)
+        for each in fold.processes.since(id, since)
     ]
     topics = [
         KeptTopic(name, fold.made.get(name, 0), tuple(fold.minima.of(name)))
@@ -124,20 +132,21 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
             return None
         if not state.whole:
             lacking.append((state, each))
-    longer = {id: _with_earlier(of_one, fold.brokers.get(id, [])) for id, of_one in _by_broker(kept).items()}
+    longer = {id: _with_earlier(of_one, fold.processes.known.get(id, [])) for id, of_one in _by_broker(kept).items()}
     found = {id: known for id, known in longer.items() if known is not None}
     if len(found) < len(longer) or not all(
         _last(each.minima) == _last(fold.minima.of(each.name)) for each in kept.topics
     ):
         return None
-    fold.brokers.update(found)
+    fold.processes.known.update(found)
     for topic in kept.topics:
         fold.made[topic.name] = topic.made_at
         fold.minima.put(topic.name, topic.minima)
     more = 0
     for state, each in lacking:
         more += len(each.steps) - len(state.steps)
-        state.steps, state.whole, state.clean = list(each.steps), True, frozenset(each.clean)
+        state.steps, state.whole = list(each.steps), True
+        state.clean, state.moved = frozenset(each.clean), frozenset(each.moved)
     return more
 
 

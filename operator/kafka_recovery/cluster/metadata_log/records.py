@@ -75,7 +75,7 @@ READ: Mapping[int, Any] = {
 OF_FENCING: Mapping[int, Any] = {
     kind.json["apiKey"]: kind for kind in (UnregisterBrokerRecord, BrokerRegistrationChangeRecord)
 }
-"""Records that tell who is alive. No history needs them: one that can't be read leaves only that unknown."""
+"""Records that tell who is alive, and which log directories failed. One that can't be read leaves only that unknown."""
 
 LEFT_OUT = frozenset({6, 7, 8, 10, 11, 14, 15, 18, 19, 20, 21, 22, 26, 27, 29})
 """Records that take no part in it, in any version: ACLs, quotas, credentials, tokens, producer ids, controllers,

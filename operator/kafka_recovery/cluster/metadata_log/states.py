@@ -1,27 +1,19 @@
-"""What the fold of the metadata log holds of a partition and of a broker's processes."""
+"""What the fold of the metadata log holds of a partition, and where its replicas lie (KIP-858)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kafka_recovery.cluster.metadata_log.processes import Registration
 from kafka_recovery.domain.history import HistoryStep
 
-UNASSIGNED, MIGRATING = UUID(int=0), UUID(int=2)
+UNASSIGNED, LOST, MIGRATING = UUID(int=0), UUID(int=1), UUID(int=2)
 """What a record says in place of a directory (KIP-858)."""
 
 Key = tuple[UUID, int]
 """A partition: its topic's id, and its index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """A process of a broker, or the same one anew after the controller had lost it: then with the same incarnation."""
-
-    epoch: int
-    incarnation: UUID
-    directories: frozenset[UUID]
 
 
 @dataclass(slots=True)
@@ -29,6 +21,7 @@ class PartitionState:
     """A partition as the log has it now. `steps` begin at the last one with all replicas in sync, if `whole`.
 
     `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
+    `moved`: where replicas lay since all were in sync, by broker, and do not lie now.
     """
 
     topic: str
@@ -39,10 +32,22 @@ class PartitionState:
     recovering: bool
     elr: tuple[int, ...]
     last_known_elr: tuple[int, ...]
-    directories: tuple[UUID, ...]
+    directories: tuple[UUID | None, ...]
     steps: list[HistoryStep] = field(default_factory=list)
     whole: bool = False
     clean: frozenset[int] = frozenset()
+    moved: frozenset[tuple[int, UUID]] = frozenset()
+
+    def begin(self) -> None:
+        """Its history begins anew: what stopped or was moved before does not matter any more."""
+        self.steps.clear()
+        self.whole, self.clean, self.moved = True, frozenset(), frozenset()
+
+    @property
+    def places(self) -> Mapping[int, UUID]:
+        """The directory of each replica, by broker, as far as it was told. The codec reads an id of zeros as None."""
+        told = zip(self.replicas, self.directories, strict=False)
+        return {id: directory or UNASSIGNED for id, directory in told}
 
     @property
     def in_sync(self) -> bool:
@@ -50,27 +55,27 @@ class PartitionState:
         return not self.recovering and len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
 
 
-def registered_since(known: Sequence[Registration], since: int) -> Sequence[Registration]:
-    """The registration of the process that ran at this offset, and every later one."""
-    running = max((place for place, each in enumerate(known) if each.epoch <= since), default=0)
-    return known[running:]
+def note_moves(partition: PartitionState, before: Mapping[int, UUID]) -> None:
+    """What lay elsewhere `before` is remembered to have lain there: nobody tells whether the log came with it."""
+    now = partition.places
+    if moved := {(id, place) for id, place in before.items() if now.get(id, place) != place}:
+        partition.moved |= moved
 
 
-def process_began(registered: Sequence[Registration]) -> int | None:
-    """The epoch of the first registration of the process that registered last."""
-    began = None
-    for each in reversed(registered):
-        if began is not None and each.incarnation != registered[-1].incarnation:
-            break
-        began = each.epoch
-    return began
-
-
-def directory_of(lies: UUID, has: Registration) -> str | None:
+def directory_of(partition: PartitionState, id: int, has: Registration) -> str | None:
     """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none.
 
-    A process that lacks the assigned directory has the log in one of its others, or nowhere.
+    A log that was moved has been in several: a process that has none of one of them may have begun it anew elsewhere.
     """
+    lies = partition.places.get(id, UNASSIGNED)
+    told = [_of(each, has) for each in (lies, *sorted(each for broker, each in partition.moved if broker == id))]
+    return None if None in told else " and ".join(map(str, told))
+
+
+def _of(lies: UUID, has: Registration) -> str | None:
+    """A process that lacks the assigned directory has the log in one of its others, or nowhere."""
+    if lies == LOST:
+        return f"one that had failed, as of {has.epoch}"
     if lies in (UNASSIGNED, MIGRATING) or not has.directories:
         return None
     return str(lies) if lies in has.directories else f"one of {', '.join(sorted(map(str, has.directories)))}"

@@ -18,7 +18,6 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.simulator.wire.exchange import Values
 from kafka_recovery.simulator.wire.record_schemas import record
 from unit.cluster.metadata_log.writing import (
-    DISKS,
     HOUR,
     NO_LEADER,
     ORDERS,
@@ -90,7 +89,7 @@ def test_a_broker_that_is_another_process_now_is_not_intact_and_the_same_one_reg
 
 def test_the_same_process_on_another_disk_is_not_intact() -> None:
     log = fell_behind()
-    log.add(registered(B, log.end, incarnation=1000 * B + 3, disk=UUID(int=999)))
+    log.add(registered(B, log.end, incarnation=1000 * B + 3, disks=[UUID(int=999)]))
 
     assert not is_intact(BrokerId(B), told(log))
 
@@ -467,19 +466,3 @@ def test_what_the_minimum_was_before_a_snapshot_is_not_known_for_an_hour_or_till
     history = image.history(ORDERS, 0)
     assert history is not None
     assert [step.min_isr for step in history.steps] == [2]
-
-
-def test_a_process_that_lacks_the_replicas_directory_shares_a_place_only_with_one_that_has_the_same_directories() -> (
-    None
-):
-    log = fell_behind()
-    for disk in (900, 900, 901):
-        log.add(registered(B, log.end, incarnation=7, disk=UUID(int=disk)))
-    first, same, again, other = [start.directory for start in told(log).starts if start.broker == B]
-    assert same == again
-    assert len({first, same, other}) == 3
-
-
-def test_directories_say_where_a_replica_lies() -> None:
-    starts = {start.broker: start.directory for start in told(created()).starts}
-    assert starts == {id: str(DISKS[id]) for id in (A, B, C)}

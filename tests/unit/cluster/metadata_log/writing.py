@@ -115,12 +115,12 @@ def feature(*, elr: int) -> bytes:
     return record("FeatureLevel", 0, Values(name="eligible.leader.replicas.version", feature_level=elr))
 
 
-def registered(broker: int, epoch: int, *, incarnation: int | None = None, disk: UUID | None = None) -> bytes:
+def registered(broker: int, epoch: int, *, incarnation: int | None = None, disks: Sequence[UUID] = ()) -> bytes:
     """A broker's process; another one each time, unless its incarnation is named."""
     known = UUID(int=incarnation if incarnation is not None else 1000 * broker + epoch)
     return record("RegisterBroker", 3, Values(
         broker_id=broker, is_migrating_zk_broker=False, incarnation_id=known, broker_epoch=epoch, end_points=[],
-        features=[], rack=None, fenced=True, in_controlled_shutdown=False, log_dirs=[disk or DISKS.get(broker)],
+        features=[], rack=None, fenced=True, in_controlled_shutdown=False, log_dirs=list(disks) or [DISKS.get(broker)],
     ))  # fmt: skip
 
 
@@ -136,13 +136,14 @@ def whole(
     leader: int | None = None,
     leader_epoch: int = 0,
     topic_id: UUID = ORDERS,
+    directories: Sequence[UUID] = (),
 ) -> bytes:
     """`orders-0`, as it is created or stands in a snapshot."""
     return record("Partition", 2, Values(
         partition_id=0, topic_id=topic_id, replicas=list(replicas), isr=list(isr or replicas), removing_replicas=[],
         adding_replicas=[], leader=replicas[0] if leader is None else leader, leader_epoch=leader_epoch,
-        partition_epoch=0, directories=[DISKS.get(id, UUID(int=0)) for id in replicas], leader_recovery_state=0,
-        eligible_leader_replicas=None, last_known_elr=None,
+        partition_epoch=0, directories=list(directories) or [DISKS.get(id, UUID(int=0)) for id in replicas],
+        leader_recovery_state=0, eligible_leader_replicas=None, last_known_elr=None,
     ))  # fmt: skip
 
 

@@ -176,10 +176,10 @@ async def test_one_that_is_not_as_it_was_written_is_not_used(
 async def test_one_in_the_format_of_another_release_is_not_used(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kept_histories, "canonical", lambda kept: canonical(kept).replace(b'"format":1', b'"format":2'))
+    monkeypatch.setattr(kept_histories, "canonical", lambda kept: canonical(kept).replace(b'"format":2', b'"format":1'))
     await house.store().save(kept())
     assert await house.store().load() is None
-    assert "this release keeps histories in format 1 (got 2)" in caplog.text
+    assert "this release keeps histories in format 2 (got 1)" in caplog.text
 
 
 async def test_a_damaged_one_leaves_the_older_one_that_is_whole(house: House) -> None:

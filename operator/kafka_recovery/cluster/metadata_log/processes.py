@@ -1,0 +1,67 @@
+"""Which processes brokers had, by their registrations, and which log directories each of them has.
+
+Sources: KIP-631 (registrations, incarnations), KIP-858 (directories).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from kafka_recovery.cluster.metadata_log.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from kafka_recovery.domain.history import MOST_STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A process of a broker, or the same one anew after the controller had lost it: then with the same incarnation.
+
+    `directories`: those of its log directories that have not failed since.
+    """
+
+    epoch: int
+    incarnation: UUID
+    directories: frozenset[UUID]
+
+
+@dataclass(slots=True)
+class Processes:
+    """The fold over the records that tell of them. `known`: each broker's registrations, oldest first."""
+
+    known: dict[int, list[Registration]] = field(default_factory=dict)
+
+    def replay(self, record: Any) -> None:
+        """The next one of these; any other tells nothing."""
+        match record:
+            case RegisterBrokerRecord():
+                known = self.known.setdefault(record.broker_id, [])
+                directories = frozenset(record.log_dirs or ())
+                known.append(Registration(record.broker_epoch, record.incarnation_id, directories))
+                del known[: -2 * MOST_STEPS]
+            case BrokerRegistrationChangeRecord() if record.log_dirs is not None:
+                known = self.known.get(record.broker_id, [])
+                if known and known[-1].epoch == record.broker_epoch:
+                    known[-1] = replace(known[-1], directories=frozenset(record.log_dirs))
+
+    def lose(self) -> None:
+        """A record that may tell of directories that failed can't be read: none is known to be left."""
+        for known in self.known.values():
+            known[-1:] = [replace(each, directories=frozenset()) for each in known[-1:]]
+
+    def since(self, id: int, offset: int) -> Sequence[Registration]:
+        """The registration of the process that ran at this offset, and every later one."""
+        known = self.known.get(id, [])
+        running = max((place for place, each in enumerate(known) if each.epoch <= offset), default=0)
+        return known[running:]
+
+    def began(self, id: int | None) -> int | None:
+        """The epoch of the first registration of the broker's newest process."""
+        known = self.known.get(id, []) if id is not None else []
+        began = None
+        for each in reversed(known):
+            if began is not None and each.incarnation != known[-1].incarnation:
+                break
+            began = each.epoch
+        return began

@@ -1,0 +1,206 @@
+"""Where replicas lie: a copy that may have been begun anew in another directory of its broker is not what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kafka_recovery.cluster.metadata_log.states import LOST, UNASSIGNED
+from kafka_recovery.decision.intactness import is_intact
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.wire.exchange import Values
+from kafka_recovery.simulator.wire.record_schemas import record
+from unit.cluster.metadata_log.test_image import fell_behind, told
+from unit.cluster.metadata_log.test_kept import restarted
+from unit.cluster.metadata_log.writing import (
+    DISKS,
+    NO_LEADER,
+    ORDERS,
+    A,
+    B,
+    C,
+    Written,
+    changed,
+    created,
+    feature,
+    minimum_of,
+    registered,
+    snapshot,
+    whole,
+)
+
+FIRST, SECOND = DISKS[B], UUID(int=200)
+BOTH = (FIRST, SECOND)
+
+
+def with_two_disks(*, elr: bool = False) -> Written:
+    """B has two disks, and its copy is on the first. C, then B left the ISR; A died alone."""
+    log = created()
+    log.add(feature(elr=int(elr)))
+    log.add(registered(B, log.end, disks=BOTH))
+    log.add(changed(isr=[A, B, C]))
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A], **({"eligible_leader_replicas": [B]} if elr else {})))
+    log.add(changed(leader=NO_LEADER))
+    return log
+
+
+def lies_in(directory: UUID) -> bytes:
+    """B's copy, as B tells the controller."""
+    return changed(directories=[DISKS[A], directory, DISKS[C]])
+
+
+def failed(epoch: int, left: Sequence[UUID]) -> bytes:
+    """Of B's directories only these are left."""
+    return record("BrokerRegistrationChange", 2, Values(
+        broker_id=B, broker_epoch=epoch, log_dirs=list(left), fenced=0, in_controlled_shutdown=0,
+    ))  # fmt: skip
+
+
+def on_one_boot(history: PartitionHistory | None) -> PartitionHistory:
+    """Every process lived in one Pod, on one boot of its node."""
+    assert history is not None
+    return replace(history, starts=tuple(replace(each, volume="pvc", boot="monday") for each in history.starts))
+
+
+def is_b_intact(log: Written) -> bool:
+    return is_intact(BrokerId(B), on_one_boot(log.history()))
+
+
+def test_directories_say_where_a_replica_lies() -> None:
+    starts = {start.broker: start.directory for start in told(created()).starts}
+    assert starts == {id: str(DISKS[id]) for id in (A, B, C)}
+
+
+def test_a_process_that_lacks_the_replicas_directory_shares_a_place_only_with_one_that_has_the_same_directories() -> (
+    None
+):
+    log = fell_behind()
+    for disk in (900, 900, 901):
+        log.add(registered(B, log.end, incarnation=7, disks=[UUID(int=disk)]))
+    first, same, again, other = [start.directory for start in told(log).starts if start.broker == B]
+    assert same == again
+    assert len({first, same, other}) == 3
+
+
+def test_a_process_that_finds_both_disks_again_on_the_same_boot_has_what_it_had() -> None:
+    log = with_two_disks()
+    log.add(registered(B, log.end, disks=BOTH))
+
+    assert is_b_intact(log)
+
+
+@pytest.mark.parametrize("left", [(SECOND,), (SECOND, UUID(int=201))], ids=["taken out", "emptied"])
+def test_a_copy_whose_disk_is_gone_and_that_was_begun_anew_on_another_one_is_not_intact(left: Sequence[UUID]) -> None:
+    """Kafka makes it anew, empty, on whichever disk has the fewest copies, and tells the controller (KIP-858)."""
+    log = with_two_disks()
+    log.add(registered(B, log.end, disks=left))
+    log.add(lies_in(SECOND))
+
+    assert not is_b_intact(log)
+
+
+def test_neither_is_one_of_a_broker_that_had_stopped_cleanly() -> None:
+    """It is in Kafka's ELR all the same: of the disks that are left each says that the broker had stopped cleanly."""
+    kept, lost = with_two_disks(elr=True), with_two_disks(elr=True)
+    kept.add(registered(B, kept.end, disks=BOTH))
+    lost.add(registered(B, lost.end, disks=[SECOND]))
+    lost.add(lies_in(SECOND))
+
+    assert is_intact(BrokerId(B), told(kept))
+    assert not is_intact(BrokerId(B), told(lost))
+
+
+def test_a_copy_that_a_living_process_moved_is_intact_as_long_as_both_disks_are_there() -> None:
+    log = with_two_disks()
+    log.add(lies_in(SECOND))
+    log.add(registered(B, log.end, disks=BOTH))
+    assert is_b_intact(log)
+
+    log.add(registered(B, log.end, disks=[SECOND]))
+    assert not is_b_intact(log)
+
+
+def test_a_move_from_before_all_were_in_sync_is_over() -> None:
+    log = with_two_disks()
+    log.add(lies_in(SECOND))
+    log.add(changed(isr=[A, B, C], leader=A))
+    log.add(changed(isr=[A]))
+    log.add(registered(B, log.end, disks=[SECOND]))
+
+    assert is_b_intact(log)
+
+
+@pytest.mark.parametrize("place", [LOST, UNASSIGNED], ids=["lost", "unassigned"])
+def test_a_copy_that_was_nowhere_for_a_while_is_not_intact_on_the_same_boot(place: UUID) -> None:
+    log = with_two_disks()
+    log.add(lies_in(place))
+    log.add(registered(B, log.end, disks=BOTH))
+    assert not is_b_intact(log)
+
+    log.add(lies_in(FIRST))
+    assert not is_b_intact(log)
+
+
+def test_a_copy_on_a_disk_that_failed_is_not_intact_once_that_is_mended() -> None:
+    """Of what could not be written to it, nobody knows how much was lost."""
+    mended, another = with_two_disks(), with_two_disks()
+    epoch = told(mended).starts[-1].epoch
+    mended.add(failed(epoch, [SECOND]))
+    another.add(failed(epoch, [FIRST]))
+    for log in (mended, another):
+        log.add(registered(B, log.end, disks=BOTH))
+
+    assert not is_b_intact(mended)
+    assert is_b_intact(another)
+
+
+def test_what_is_told_of_an_earlier_process_changes_nothing() -> None:
+    log = with_two_disks()
+    log.add(failed(told(created()).starts[1].epoch, [SECOND]))
+    log.add(registered(B, log.end, disks=BOTH))
+
+    assert is_b_intact(log)
+
+
+def test_where_it_can_not_be_read_which_disks_failed_only_the_same_process_is_intact() -> None:
+    log = with_two_disks()
+    log.add(bytes((1, 17, 9)) + b"\xff")
+    assert is_b_intact(log)
+
+    log.add(registered(B, log.end, disks=BOTH))
+    assert not is_b_intact(log)
+
+
+def test_a_controller_whose_elr_was_switched_off_proves_no_clean_stop() -> None:
+    """It leaves in what it had of an ELR whoever registers, however its process before had ended."""
+    log = with_two_disks(elr=True)
+    log.add(feature(elr=0))
+    log.add(registered(B, log.end, disks=BOTH))
+
+    assert not is_intact(BrokerId(B), told(log))
+
+
+def test_where_a_copy_lay_is_remembered_when_kafka_has_cut_the_log_off() -> None:
+    log = with_two_disks()
+    epoch = log.add(registered(B, log.end, disks=[SECOND]))
+    log.add(lies_in(SECOND))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    state = snapshot(
+        record("Topic", 0, Values(name="orders", topic_id=ORDERS)),
+        minimum_of("orders", "2"),
+        registered(A, 2),
+        registered(B, epoch, disks=[SECOND]),
+        registered(C, 4),
+        whole((A, B, C), isr=(A,), leader=NO_LEADER, leader_epoch=1, directories=(DISKS[A], SECOND, DISKS[C])),
+    )
+
+    again = restarted(log, log.image().kept(), cut, state).history(ORDERS, 0)
+
+    assert again == log.history()
+    assert not is_intact(BrokerId(B), on_one_boot(again))
