@@ -95,7 +95,7 @@ class _Sums:
 def why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
     """Why nobody can tell what this replica loses; empty: it can be told."""
     if replica.log is None:
-        return f"its copy could not be read: {replica.problem.code if replica.problem else 'no answer'}"
+        return f"could not be read: {replica.problem.code if replica.problem else 'no answer'}"
     if leader is None:
         return f"{_NOT_COMPARED}, which could not be read"
     whose = [word for word, log in (("its own", replica.log), ("the new leader's", leader)) if log.epochs is None]

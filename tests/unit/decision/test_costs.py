@@ -40,11 +40,11 @@ def test_a_longer_log_of_another_branch_is_what_its_broker_may_lose_and_the_dead
 
     assert found == (
         BrokerCost(BrokerId(3), records=34, partitions=2),
-        BrokerCost(BrokerId(1), unknown=3, because="its copy could not be read: BrokerUnreachable"),
+        BrokerCost(BrokerId(1), unknown=3, because="could not be read: BrokerUnreachable"),
     )
     assert in_a_line(plan, found) == (
         "Electing as planned may lose up to 34 records that broker 3 holds and the new leader lacks, on 2 partitions; "
-        "an unknown part of what broker 1 holds on 3 partitions (its copy could not be read: BrokerUnreachable)."
+        "an unknown part of what broker 1 holds on 3 partitions (could not be read: BrokerUnreachable)."
     )
 
 

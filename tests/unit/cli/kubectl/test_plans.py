@@ -49,7 +49,7 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
 
 
 COST = (
-    "Electing as planned may lose an unknown part of what broker 1 holds on 1 partition (its copy could not be read: "
+    "Electing as planned may lose an unknown part of what broker 1 holds on 1 partition (could not be read: "
     "BrokerTimeout)."
 )
 

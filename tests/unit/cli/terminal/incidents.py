@@ -1,5 +1,7 @@
 """Incidents as a person on call meets them: the plan of each, and a file with what is shown of it.
 
+Others come about on real brokers, in brokers/test_incidents_shown.py; what these say of the same is to be theirs.
+
 PYTHONPATH=operator:spark:tests python -m unit.cli.terminal.incidents    # writes the files anew; read their diff
 """
 
@@ -41,8 +43,8 @@ ALONE = (step(1, 2, 3), step(1, 2), step(1))
 
 
 def silent(id: int) -> Replica:
-    """A copy that nobody could read."""
-    return Replica(BrokerId(id), None, Reason("BrokerTimeout", f"broker {id} did not answer within 5s"))
+    """A copy that nobody could read: the broker's process is gone, and its host refuses connections."""
+    return Replica(BrokerId(id), None, Reason("BrokerUnreachable", f"broker-{id}:9092: connection refused"))
 
 
 def orders(count: int, held: Mapping[int, Held], **facts: Any) -> list[PartitionEvidence]:

@@ -212,7 +212,7 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
 
     told = status_of(Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64)), 1, {}, NOON)["plan"]
 
-    unread = "its copy could not be read: no answer"
+    unread = "could not be read: no answer"
     assert told["mayLose"] == [
         {"broker": 3, "records": 17, "partitions": 1},
         {"broker": 1, "records": 0, "partitions": 0, "unknownPartitions": 1, "certainOffsets": 0, "because": unread},
