@@ -23,6 +23,8 @@ pytestmark = pytest.mark.brokers
 GROUP = "incidents shown"
 
 SHOWN = Path(__file__).parent / "incidents_shown"
+FIRST_SCREEN = 24
+"""Lines of a terminal that nobody made larger."""
 TOOL = "kafka-recovery"
 AUTOMATIC = (
     "limits: {brokersDownPercent: 100}\nrules: [{name: everything, minReplicationFactor: 1, approval: AutoApprove}]\n"
@@ -192,8 +194,9 @@ STORY: Sequence[Callable[[Site], str]] = (
     the_longest_log_is_the_wrong_one,
 )
 """What happens to one cluster: each goes on from the one before."""
-LONG = (the_controllers_are_gone, the_longest_log_is_the_wrong_one)
-"""Twelve and sixteen seconds: brokers without a controller are asked until the deadline, and four sessions run out."""
+LONG = (the_next_in_line_is_empty, the_controllers_are_gone, the_longest_log_is_the_wrong_one)
+"""Half a minute: a broker is started again, without a controller brokers are asked until the deadline, and four more
+sessions run out."""
 
 
 class Told:
@@ -226,6 +229,14 @@ def test_each_incident_is_shown_as_its_file_has_it(incident: str, told: Told) ->
     if os.environ.get("PIN"):
         file.write_text(shown)
     assert shown == file.read_text()
+
+
+@pytest.mark.parametrize("file", sorted(SHOWN.iterdir()), ids=lambda file: file.stem)
+def test_what_decides_stands_on_the_first_screen_of_each(file: Path) -> None:
+    shown = file.read_text().splitlines()
+    if shown[0].startswith("Plan for"):
+        decides = re.compile(r"THEN, IF YOU|ONLY IF|IN PLACE OF|REPAIR THE CONTROLLERS|  No: |  No, ")
+        assert any(map(decides.match, shown[:FIRST_SCREEN]))
 
 
 def test_every_file_belongs_to_an_incident() -> None:

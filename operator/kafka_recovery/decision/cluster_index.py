@@ -83,13 +83,18 @@ def back(cluster: ClusterState) -> frozenset[BrokerId]:
 
 def _counts(cluster: ClusterState, alive: int) -> Counts:
     view = cluster.broker(cluster.view_from)
-    asked = [b.metadata_advances for b in cluster.brokers if b.reachable and b.metadata_advances is not None]
     return Counts(
         brokers_known=len(cluster.brokers),
         brokers_down=len(cluster.brokers) - alive,
-        controller_present=True if cluster.committed is not None else any(asked) if asked else None,
+        controller_present=controller_present(cluster),
         view_advances=view.metadata_advances if view else None,
     )
+
+
+def controller_present(cluster: ClusterState) -> bool | None:
+    """Whether metadata go on at any broker, or a controller told itself; None: nobody knows."""
+    asked = [b.metadata_advances for b in cluster.brokers if b.reachable and b.metadata_advances is not None]
+    return True if cluster.committed is not None else any(asked) if asked else None
 
 
 def unknown_broker(broker: BrokerId) -> Broker:

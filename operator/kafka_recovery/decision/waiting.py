@@ -15,6 +15,7 @@ from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
+from kafka_recovery.decision.cluster_index import controller_present
 from kafka_recovery.decision.costs import is_empty
 from kafka_recovery.decision.fenced_members import given_time, reconnect_first, runs, short_of, stop_first
 from kafka_recovery.decision.holding import Kubectl, keep_off
@@ -39,6 +40,12 @@ from kafka_recovery.domain.policy import Approval
 
 _EACH = "see what the plan says of each partition"
 _IF_NO_COPY = "look for another copy, and read the next plan; approve this one only if there is none"
+
+_CONTROLLERS_FIRST = (
+    "REPAIR THE CONTROLLERS FIRST: no broker hears of one. Bring a majority of them back with their own disks; format "
+    "none. Until then Kafka elects nobody, whoever is started: leave the brokers alone. What is shown of them may be "
+    "old."
+)
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
@@ -74,6 +81,13 @@ def asked_about_all(plan: Plan) -> Plan:
 
 def elect_or_wait(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
     """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
+    found = _elect_or_wait(plan, kubectl)
+    if controller_present(plan.evidence.cluster) is False:  # no broker's return helps
+        return replace(found, stop=(_CONTROLLERS_FIRST, *found.stop), questions=())
+    return found
+
+
+def _elect_or_wait(plan: Plan, kubectl: Kubectl | None) -> Choice:
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]

@@ -216,6 +216,24 @@ def test_where_nobody_is_elected_nothing_is_said() -> None:
     assert not told(decide(evidence(), ANY))
 
 
+def test_where_no_broker_hears_of_a_controller_they_are_mended_first_and_no_broker_is_to_be_started() -> None:
+    away, *cut_off = away_from_all(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False)
+    copies: dict[int, Held] = {1: dead(1), 2: log(27), 3: log(15)}
+    plan = decide(evidence(partition(copies), brokers=(away, *cut_off)), ANY)
+
+    first, *then = in_place_of_electing(plan)
+
+    assert first.startswith("REPAIR THE CONTROLLERS FIRST: no broker hears of one.")
+    assert "format none. Until then Kafka elects nobody, whoever is started: leave the brokers alone." in first
+    assert then == [NEVER, LATER]
+    assert any(
+        "Can broker 1 be started" in each
+        for each in in_place_of_electing(
+            decide(evidence(partition(copies), brokers=(away, broker(2), cut_off[1])), ANY)
+        )
+    )
+
+
 def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_waiting() -> None:
     plan = planned((1,))
     bounded = Loss(LossClass.BOUNDED, at_most=3, proof="it was read so")

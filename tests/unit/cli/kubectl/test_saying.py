@@ -30,7 +30,7 @@ def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(
     assert done.exit_code == 0
     assert f"Digest: {digest(plan)}\n" in done.stderr
     told = (
-        "\nElecting as planned may lose an unknown part of what broker 1 holds on 1 partition (its copy could not be "
+        "\nElecting as planned may lose an unknown part of what broker 1 holds on 1 partition (could not be "
         f"read: BrokerTimeout).\nApprove plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N] "
     )
     assert told in done.stderr
