@@ -135,7 +135,7 @@ TERMINATING = "Terminating"
 
 def _stays(pod: BrokerPod) -> str | None:
     if pod.ready:
-        return "is Ready, so its broker runs, though neither we nor the controllers hear of it: look at its network"
+        return "is Ready, so its broker runs, though neither operator nor controllers hear of it: look at its network"
     if pod.ephemeral:
         return "keeps its log in an emptyDir, which would be deleted with it; keep the Pod from starting by hand"
     if pod.controller:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from unit.docs.said_reasons import nodes, sources
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
@@ -48,6 +53,23 @@ def _texts(page: str) -> Iterator[str]:
 def test_no_sentence_of_a_page_is_longer_than_a_tired_reader_keeps_in_mind() -> None:
     told = [(page, each) for page in PAGES for each in sentences((DOCS / page).read_text())]
     assert [each for each in told if len(each[1].split()) > LONGEST] == []
+
+
+FIRST_PERSON = re.compile(r"\b(we|us|our|ours|ourselves)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("room", sorted({file.split("/")[0] for file in sources() if "/" in file}))
+def test_no_program_speaks_of_itself_as_we(room: str) -> None:
+    told = [(file, each) for file in sources() if file.startswith(f"{room}/") for each in _shown(file)]
+    assert [each for each in told if FIRST_PERSON.search(each[1])] == []
+
+
+def _shown(file: str) -> Iterator[str]:
+    """Strings that are more than a word, without those that document the code."""
+    documents = {id(node.value) for node in nodes(file) if isinstance(node, ast.Expr)}
+    for node in nodes(file):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield from [node.value] if " " in node.value else []
 
 
 def test_a_sentence_is_found_in_a_paragraph_in_a_list_and_in_a_cell() -> None:
