@@ -138,7 +138,7 @@ def _refusal() -> str:
       when {UNPROMISED} then 'ReplicaOnOldEpoch' when {UNRANKED} then 'EpochVectorUnreadable' end"""
     old = "coalesce(epoch_us(r.log.observed_at) < epoch_us(cluster.observed_at) - rule.max_age, false)"
     return f"""case when len(replicas) < rule.min_replication_factor then 'ReplicationFactorTooLow'
-      when not reassignment_known then 'ReassignmentUnknown' when reassignment is not null then 'ReassignmentOngoing'
+      when not reassignment_known then 'AnswerIncomplete' when reassignment is not null then 'ReassignmentOngoing'
       when {_any("r.leads")} then 'OldLeaderAnswers' when {_any(old)} then 'EvidenceTooOld'
       when rule.required_answers = 'All' then
         list_filter(list_transform(replicas, lambda r: {silent}), lambda code: code is not null)[1] end"""

@@ -86,7 +86,7 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
         lambda: kubectl.api.listed("recoveryapprovals")[0],
         lambda each: bool(condition(each, "Accepted")),
     )
-    assert reason(said, "Accepted") == "RecoveryReplaced"
+    assert reason(said, "Accepted") == "PlanOutdated"
     asking = seen(
         kubectl, name, lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(old)
     )

@@ -89,7 +89,7 @@ def test_a_driver_that_fails_is_quoted_and_tried_again(kubeflow_operator: None, 
     fleet.ask("nightly", adapter="Kubeflow", retries=1)
     first = fleet.active("nightly").application
     fleet.kubelet_says("nightly", "Failed", terminated=FAILED)
-    fleet.until("nightly", "BackingOff", "no evidence of cluster one (Error, exit code 1)")
+    fleet.until("nightly", "Running", "no evidence of cluster one (Error, exit code 1)")
 
     assert fleet.active("nightly").attempt == 2
     assert fleet.active("nightly").application != first
@@ -172,4 +172,4 @@ def test_an_application_that_somebody_deletes_is_made_again(
     fleet.until("nightly", "DriverPending")
     fleet.kubectl("delete", f"{apache.PLURAL}.{apache.GROUP}", first)
 
-    fleet.until("nightly", "BackingOff", "was deleted by somebody else")
+    fleet.until("nightly", "Running", "was deleted by somebody else")

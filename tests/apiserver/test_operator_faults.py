@@ -126,7 +126,7 @@ def test_a_watched_cluster_deleted_in_the_middle_waits_for_the_next_operator(
     elected = _led(kafka)
 
     operator.start()
-    wait_until("it says so", lambda: _of_prod(kubectl), lambda said: said == "DeletionWaits")
+    wait_until("it says so", lambda: _of_prod(kubectl), lambda said: said == "WatchedClusterDeleted")
     wait_until("it is gone", lambda: kubectl.api.listed("watchedclusters"), lambda left: not left, QUARANTINED)
 
     assert set(orders(kafka, "orders").values()) <= ORIGINAL

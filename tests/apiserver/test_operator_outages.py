@@ -46,9 +46,7 @@ def test_a_holder_that_stood_still_for_too_long_ends_and_changes_nothing(
     caught_in_the_middle(kafka, old)
     start(launch=launched(quarantine=20))  # until the old one has woken up and ended
     name, uid = (only_recovery(kubectl)["metadata"][field] for field in ("name", "uid"))
-    incidents.seen(
-        kubectl, name, lambda each: incidents.reason(each) == "RequestInDoubt"
-    )  # another's requests may come still
+    incidents.seen(kubectl, name, lambda each: incidents.reason(each) == "InDoubt")  # another's requests may come still
     before = kafka.describe("orders"), journal(kubectl, uid)
 
     old.thaw()

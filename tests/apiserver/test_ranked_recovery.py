@@ -58,7 +58,7 @@ def test_what_spark_ranked_is_elected(
     with apache.ApacheOperator(control_plane.client(), fleet.namespace):
         fleet.until("incident", "Succeeded", "3 partitions of 1 clusters")
     fleet.kubectl.apply(recovery(kafka, rankingRef={"name": "incident"}))
-    waiting = incidents.seen(fleet.kubectl, "by-hand", lambda each: reason(each) == "LeaderDesignated")
+    waiting = incidents.seen(fleet.kubectl, "by-hand", lambda each: reason(each) == "AwaitingApproval")
     assert made.leaders("orders") == [None] * 3
     fleet.kubectl.apply(approval(waiting))
     ended = finished(fleet.kubectl, "by-hand")

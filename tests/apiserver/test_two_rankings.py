@@ -136,7 +136,7 @@ def test_one_that_comes_back_in_the_middle_of_its_run_asks_under_its_own_uid_and
         first = fleet.active(LOST)
         kept(fleet, first.application, "tests.kafka-recovery.dev/stays")
         uid = restored(fleet, fleet.kubectl.api.get("frank", LOST))
-        fleet.until(LOST, "BackingOff", "was deleted by somebody else")
+        fleet.until(LOST, "Running", "was deleted by somebody else")
         again = wait_until("it asks again", lambda: applications(fleet, LOST), lambda made: uid in owners(made), 60)
     fleet.write_result(LOST)
     fleet.write_result(KEPT, OTHER)

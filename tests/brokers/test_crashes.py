@@ -182,7 +182,7 @@ def test_resume_ends_with_the_planned_leader_and_the_original_order(
 
     assert after.then.returncode == 0, after.then.stderr
     assert f"orders-{after.partition}" in after.then.stdout
-    assert (f"waiting {QUARANTINE} s: RequestInDoubt" in after.then.stderr) is after.crash.in_flight
+    assert (f"waiting {QUARANTINE} s: InDoubt" in after.then.stderr) is after.crash.in_flight
     assert site.is_led_as_planned(after.partition)
 
 
@@ -316,7 +316,7 @@ def test_what_it_says_to_go_on_with_does_the_rest_at_once(
         finished = recovery(*site.words("recover", *TERMINATED[when]))
 
     assert finished.returncode == 0, finished.stderr
-    assert "RequestInDoubt" not in finished.stderr
+    assert "InDoubt" not in finished.stderr
     assert all(site.is_led_as_planned(partition) for partition in TERMINATED[when])
 
 
@@ -334,7 +334,7 @@ def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(site:
         killed(run)
 
     with resuming(site) as resumed:
-        until_said(resumed.stderr, "waiting 60 s: RequestInDoubt")
+        until_said(resumed.stderr, "waiting 60 s: InDoubt")
         left = site.state(LATE)
         proxy.restore()
         altered_all_along = wait_until(

@@ -89,7 +89,7 @@ def _other_facts(decision: Decision, was: PartitionEvidence, now: PartitionEvide
     if now.leader_epoch != was.leader_epoch:
         yield "is at leader epoch"
     if now.assignment != was.assignment:
-        yield "AssignmentChanged"
+        yield "is assigned to"
     logs = [seen.replica(decision.leader) for seen in (was, now)]
     if len({replica and replica.log and (replica.log.end, replica.log.epochs) for replica in logs}) > 1:
         yield "'s log of"

@@ -164,7 +164,7 @@ def test_what_spark_ranked_on_a_real_node_is_elected(
     kubectl.apply(ranking())
     answer = answered(kubectl)
     kubectl.apply(recovery(kafka, rankingRef={"name": "incident"}))
-    waiting = seen(kubectl, "by-hand", lambda each: reason(each) == "LeaderDesignated")
+    waiting = seen(kubectl, "by-hand", lambda each: reason(each) == "AwaitingApproval")
     assert {state.leader for state in kafka.describe("orders").values()} == {None}
     kubectl.apply(approval(waiting))
     ended = finished(kubectl, "by-hand")

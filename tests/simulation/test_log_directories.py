@@ -77,7 +77,7 @@ def test_of_equal_copies_the_one_with_room_is_elected_with_nobody_asked() -> Non
 
 
 def test_nobody_is_elected_onto_a_full_volume_without_a_persons_word() -> None:
-    assert said(filled(2, 3, approves=False)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert said(filled(2, 3, approves=False)) == (Outcome.REFUSED, "AwaitingApproval")
 
 
 def test_a_leader_without_room_ends_before_it_leads() -> None:

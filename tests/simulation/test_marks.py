@@ -23,7 +23,6 @@ BY_WHAT_DIFFERS = {
     "AlreadyOnline": "leader",
     "PlanOutdated": "epoch",
     "PartitionGone": "topic",
-    "AssignmentChanged": "assignment",
 }
 """What is decided again says nothing to an outsider, who sees only what a last look could have found."""
 

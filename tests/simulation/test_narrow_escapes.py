@@ -216,7 +216,7 @@ ESCAPES = (
             engines=(EngineRun(30), EngineRun(100, Command.RESUME)),
             quiet_at=200.0,
         ), lambda story: sum(bool(answered.doubtful) for answered in story.answered) == 2),
-    Escape("nobody says whether it is being reassigned", incident(), said("ReassignmentUnknown"),
+    Escape("nobody says whether it is being reassigned", incident(), said("AnswerIncomplete"),
         nobody_may_list_reassignments),
     Escape("a view that stands still", incident(), said("BrokerCutOff"), the_view_stands_still),
     Escape("another order between the plan and the last look",
@@ -290,12 +290,12 @@ ESCAPES = (
     Escape("a run whose owners want to be asked, and nobody says yes",
         incident(
             Fault(20, Kind.AUTHORITY, authority=Authority.APPROVE), engines=(EngineRun(30, approves=False),),
-        ), said("ApprovalMissing")),
+        ), said("AwaitingApproval")),
     Escape("a rule that wants no approval any more once a plan is made",
         incident(
             Fault(33, Kind.RULES, rules=Rules(patience=1.0)),
             rules=THINKING["rules"], engines=(EngineRun(30, Command.EXECUTE, thinking=10, approves=False),),
-        ), said("ApprovalMissing")),
+        ), said("AwaitingApproval")),
     Escape("a person who answers when the run's time is over",
         incident(**THINKING, within=5.0), said("Interrupted")),
     Escape("a partition that is refused beside one that a killed run elects", BESIDE, said("ReplicationFactorTooLow")),

@@ -30,7 +30,7 @@ def broker_of(entry: BrokerEntry, versions: ApiVersions | None, advances: bool |
 
 
 _evidence = made_quickly(PartitionEvidence)
-_NOT_ASKED = Reason("NotAsked", "the partition has a leader")
+_NOT_ASKED = Reason("AlreadyOnline", "the partition has a leader")
 
 
 def partition_of(

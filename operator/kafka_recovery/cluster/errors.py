@@ -341,7 +341,7 @@ class Unanswered(ClusterError):
     `relay`: the broker's address that it was sent to.
     """
 
-    code = "RequestInDoubt"
+    code = "InDoubt"
 
     def __init__(self, request: str, why: ClusterError, relay: Address | None = None) -> None:
         self.why = why

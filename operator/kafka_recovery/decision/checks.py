@@ -78,7 +78,7 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
     if len(partition.replicas) < rule.min_replication_factor:
         return Reason("ReplicationFactorTooLow", refusals.enough_replicas.explain(partition, rule, index))
     if not partition.reassignment_known:
-        return Reason("ReassignmentUnknown", refusals.reassignment_known.explain(partition, rule, index))
+        return Reason("AnswerIncomplete", refusals.reassignment_known.explain(partition, rule, index))
     if partition.reassignment is not None:
         return Reason("ReassignmentOngoing", refusals.not_reassigned.explain(partition, rule, index))
     for replica in partition.replicas:

@@ -205,7 +205,7 @@ def _same_assignment(decision: Decision, planned: Before, seen: PartitionEvidenc
     expected = decision.order if designated else decision.assignment
     if seen.assignment != expected:
         return Reason(
-            "AssignmentChanged",
+            "PlanOutdated",
             f"{decision.id} is assigned to {_listed(seen.assignment)}, expected {_listed(expected)}: "
             "somebody else changed it.",
         )

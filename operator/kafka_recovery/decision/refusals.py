@@ -95,7 +95,7 @@ def enough_replicas(partition: PartitionEvidence, rule: Rule, index: ClusterInde
     )
 
 
-@objects("ReassignmentUnknown", when=Not(Holds("partition.reassignment_known")))
+@objects("AnswerIncomplete", when=Not(Holds("partition.reassignment_known")))
 def reassignment_known(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """An election altering the assignment order would cancel a reassignment nobody told us of (KIP-455)."""
     return (

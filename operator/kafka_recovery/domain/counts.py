@@ -11,9 +11,9 @@ from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 
-APPROVAL_MISSING = Decisive.APPROVAL_MISSING
+AWAITING_APPROVAL = Decisive.AWAITING_APPROVAL
 """The reason of an outcome that no rule refused: a person may still say yes."""
-STILL_TO_COME = frozenset({APPROVAL_MISSING, Decisive.PARTITION_LIMIT_REACHED})
+STILL_TO_COME = frozenset({AWAITING_APPROVAL, Decisive.PARTITION_LIMIT_REACHED})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
 MEMBER_LEADS = Decisive.MEMBER_LEADS
 """The reason of an outcome whose leader was in sync before: nobody knows how each election in between was held."""

@@ -33,8 +33,6 @@ class Decisive(StrEnum):
 
     OBSERVE_ONLY = "ObserveOnly"
     """A plan is shown, and no approval of it is honoured. Such a recovery is idle."""
-    RECOVERY_REPLACED = "RecoveryReplaced"
-    """An approval is nobody's here: nothing is told of it beside the plan that waits."""
     ADMISSION_POLICY_MISSING = "AdmissionPolicyMissing"
     """An approval is held against it again soon: no watch tells when it counts."""
     PLAN_OUTDATED = "PlanOutdated"
@@ -47,7 +45,7 @@ class Decisive(StrEnum):
 
     # The outcome of a partition
 
-    APPROVAL_MISSING = "ApprovalMissing"
+    AWAITING_APPROVAL = "AwaitingApproval"
     """No rule refused it: a person may still say yes."""
     PARTITION_LIMIT_REACHED = "PartitionLimitReached"
     """This recovery comes back to it by itself, with its next plan."""

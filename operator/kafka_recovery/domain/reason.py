@@ -29,7 +29,13 @@ class ClusterFault(Exception):
 
 def reason_of(error: Exception) -> Reason:
     """An error as the reason of an outcome."""
-    return error.reason if isinstance(error, ClusterFault) else Reason(type(error).__name__, str(error))
+    return error.reason if isinstance(error, ClusterFault) else Reason(code_of(error), str(error))
+
+
+def code_of(error: BaseException) -> str:
+    """Of an error that is no ClusterFault: its own, or its name."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

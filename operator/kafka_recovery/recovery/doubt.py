@@ -62,7 +62,7 @@ class Doubt:
         return True
 
     async def _quarantined(self, *, own: bool) -> bool:
-        why = Reason("RequestInDoubt", "an unanswered request may still take effect; nothing is changed until it can't")
+        why = Reason("InDoubt", "an unanswered request may still take effect; nothing is changed until it can't")
         self.ports.observer.waiting(why, self.ports.timing.quarantine)
         until = self.ports.clock.monotonic() + self.ports.timing.quarantine
         told: Reason | None = None

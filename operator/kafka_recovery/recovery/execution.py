@@ -209,7 +209,7 @@ class Execution:
             again = await self._roll_out(steps, left, begun=run.begun, stages_left=run.stages)
             await self.conclude_changed(run.plan, again)
         else:
-            undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
+            undone = Reason("Aborted", "its recovery was ended; the assignment order is the original one")
             for id in left:
                 self.session.conclude(PartitionOutcome(id, Outcome.REFUSED, undone))
         if self.session.settled(run.plan.elections):

@@ -195,7 +195,7 @@ def _by_others(lead: Lead) -> Reason:
 def _handed_over(verified: Lead, lead: Lead) -> Reason:
     """Leaders change as brokers are restarted, and as preferred leaders are elected: that is no failure of this one."""
     return Reason(
-        "HandedOver",
+        "Recovered",
         f"broker {verified.leader} led it in epoch {verified.leader_epoch}, as planned; since then leadership went on, "
         f"and broker {lead.leader} leads in epoch {lead.leader_epoch} with log end {lead.log_end}",
     )

@@ -224,9 +224,7 @@ class PartitionRun:
                     self.ours = self.ours is None
                 elif step.target is State.LEADERLESS:
                     refused = answer.answer is Answer.REFUSED
-                    self.why = answer.reason or Reason(
-                        "ElectionRejectedByController", "the controller refused the election"
-                    )
+                    self.why = answer.reason or Reason("NotElected", "the controller refused the election")
                     self.ending = Ending.REFUSED if refused else Ending.AGAIN
             case Abandoned(why, ending) | NotLed(why, ending):
                 self.why, self.ending, self.lead = why, ending, None

@@ -180,6 +180,8 @@ class JournalUnwritable(Exception):
 class JournalClosed(JournalUnwritable):
     """The journal takes nothing new any more, for good: nothing is begun by it. What it knows of can be undone."""
 
+    code = "JournalUnwritable"
+
 
 class Journal(Protocol):
     """Durable memory of one cluster's recoveries. Every method returns only when the record would survive a crash."""

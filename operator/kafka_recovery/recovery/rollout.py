@@ -34,7 +34,9 @@ BATCH = 1000
 _EXPECTED = (ClusterFault, JournalUnwritable)
 """Whatever else ends a run is a defect, and is raised first."""
 
-NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have unlocked one of its size; plan again")
+NOT_UNLOCKED = Reason(
+    "EarlierWaveFailed", "no wave before it verified that would have unlocked one of its size; plan again"
+)
 
 
 class Rollout:

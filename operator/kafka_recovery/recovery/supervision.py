@@ -126,7 +126,7 @@ def _unapproved(decision: Decision, now: Permission, digest: str, why: Reason | 
         changed = f"; rule {rule.name} says {rule.approval} now, the plan {decision.approval}"
     because = f"; {why.code}: {why.message}" if why else ""
     message = f"no approval of plan {digest[:12]} stands: nothing was changed here{changed}{because}"
-    return Reason("ApprovalMissing", message)
+    return Reason("AwaitingApproval", message)
 
 
 def beyond_limit(members: Sequence[Decision], begun: int, policy: Policy) -> dict[TopicPartition, Reason]:

@@ -110,7 +110,7 @@ LIES = (
         "that the order elects another": _because("PlanOutdated", why="the assignment was left as it stands"),
         "that its plan is outdated in a way that nobody knows": _because("PlanOutdated"),
         "that two share an address": _because("AnotherBroker", why="brokers 2, 3 are all listed at kafka-2:9092"),
-        "that no wave unlocked it": _because("NotUnlocked"),
+        "that no wave unlocked it": _because("EarlierWaveFailed", why="no wave that would have unlocked one"),
         "that it is another cluster": _because("ClusterIdMismatch"),
         "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
     }),
@@ -125,7 +125,7 @@ LIES = (
         "what it has elected in a later wave": lambda it: it.says(SECOND, outcome=Outcome.REFUSED, reason=WHY),
     }),
     *lies("refused_is_untouched", FORKED, {
-        "what it has elected by the longest log": _because("ApprovalMissing"),
+        "what it has elected by the longest log": _because("AwaitingApproval"),
     }),
     *lies("failed_is_so", PLAIN, {
         "the planned one is another one": _because("UnexpectedLeader", Outcome.FAILED, "planned was broker 2"),

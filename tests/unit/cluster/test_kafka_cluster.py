@@ -78,7 +78,7 @@ class TestGathering:
             wanted = await cluster.gather(Scope((led.id, TopicPartition("orders", 9))), RULES)
 
         assert [partition.id for partition in everything.partitions] == [ORDERS]
-        assert problem(wanted, 2) == "NotAsked"
+        assert problem(wanted, 2) == "AlreadyOnline"
         assert [missing.reason.code for missing in wanted.missing] == ["PartitionGone"]
 
     async def test_replicas_of_a_partition_that_is_led_are_measured_if_that_is_wanted(self) -> None:

@@ -29,7 +29,6 @@ SAYERS = {
 
 ENUMERATIONS = {
     ("kube/fleet/steps.py", "Failure"),
-    ("kube/fleet/runs.py", "State"),
     ("domain/outcome.py", "End"),
     ("domain/outcome.py", "Outcome"),
 }
@@ -44,20 +43,20 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("cluster/errors.py", "machine_code"): (),  # Kafka's own names
     ("decision/guards.py", "Told('replica.problem.code', otherwise='AnswerIncomplete')"): ("AnswerIncomplete",),
     ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
-    ("domain/reason.py", "type(error).__name__"): (),  # whatever ended a run: JournalUnwritable, or a defect
+    ("domain/reason.py", "code_of(error)"): (),  # whatever ended a run: JournalUnwritable, or a defect
     ("kube/machinery/conditions.py", "reason"): (),
     ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("ApplicationFailed",),  # or Spark's own word
     ("kube/fleet/kubeflow.py", "_CODES[word]"): ("ApplicationFailed", "Suspended"),
-    ("kube/fleet/pods.py", "_word(each.get('reason'), 'Unschedulable')"): ("Unschedulable",),  # or Kubernetes' own
+    ("kube/fleet/pods.py", "_word(each.get('reason'), 'DriverPending')"): ("DriverPending",),  # or Kubernetes' own
     ("kube/fleet/pods.py", "_word(waiting['reason'], 'DriverPending')"): ("DriverPending",),
     ("kube/fleet/rankings.py", "code"): ("InvalidSpec", "InvalidStatus"),  # or one of Failure
     ("kube/fleet/runs.py", "ending"): (),
-    ("kube/fleet/status.py", "str(memory.active.state)"): (),
+    ("kube/fleet/status.py", "'DriverPending' if pending else 'Running'"): ("DriverPending", "Running"),
     ("kube/fleet/steps.py", "str(code)"): (),
     ("kube/recoveries/ranked_leaders.py", "code"): (),
     (
         "kube/recoveries/endings.py",
-        "'ObjectsUnreadable' if isinstance(trouble, ApiError) else type(trouble).__name__",
+        "'ObjectsUnreadable' if isinstance(trouble, ApiError) else code_of(trouble)",
     ): (*("ObjectsUnreadable", "JournalUnwritable"),),
     ("kube/recoveries/endings.py", "str(End.FAILED)"): (),
     ("kube/recoveries/status.py", "str(outcome.outcome)"): (),

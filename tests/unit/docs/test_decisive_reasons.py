@@ -20,7 +20,12 @@ DECIDING = ("domain", "kube", "recovery")
 OF_SPARK = {"kube/fleet/apache.py", "kube/fleet/kubeflow.py"}
 
 SAID_BY: dict[Decisive, dict[str, int]] = {
-    Decisive.ABORTED: {"domain/outcome.py": 1, "kube/recoveries/abort.py": 1, "kube/recoveries/supervision.py": 3},
+    Decisive.ABORTED: {
+        "domain/outcome.py": 1,
+        "kube/recoveries/abort.py": 1,
+        "kube/recoveries/supervision.py": 3,
+        "recovery/execution.py": 1,
+    },
     Decisive.PLAN_NOT_SHOWN: {"kube/journal/notes.py": 1},
     Decisive.JOURNAL_DAMAGED: {
         "kube/clusters/open_cluster.py": 1,
@@ -39,19 +44,22 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
     Decisive.TOO_MANY_RECOVERIES: {"kube/watching/room.py": 1},
     Decisive.RANKING_NOT_READY: {"kube/recoveries/ranked_leaders.py": 1},
     Decisive.OBSERVE_ONLY: {"kube/recoveries/supervision.py": 1, "recovery/supervision.py": 1},
-    Decisive.RECOVERY_REPLACED: {"kube/recoveries/approvals.py": 1},
     Decisive.ADMISSION_POLICY_MISSING: {"kube/resources/admission.py": 4},
     Decisive.PLAN_OUTDATED: {
         "cluster/assignment_order.py": 1,
         "cluster/designated.py": 1,
-        "decision/recheck.py": 10,
+        "decision/recheck.py": 11,
         "decision/sameness.py": 6,
-        "kube/recoveries/approvals.py": 1,
+        "kube/recoveries/approvals.py": 2,
         "recovery/supervision.py": 1,
     },
     Decisive.REFUSED_BY_APPROVER: {"domain/outcome.py": 1, "kube/recoveries/approvals.py": 2},
     Decisive.ATTESTED_BROKER_ANSWERS: {"decision/attesting.py": 1, "kube/recoveries/void_attestations.py": 1},
-    Decisive.APPROVAL_MISSING: {"recovery/supervision.py": 1},
+    Decisive.AWAITING_APPROVAL: {
+        "kube/recoveries/approvals.py": 1,
+        "kube/recoveries/ranked_leaders.py": 2,
+        "recovery/supervision.py": 1,
+    },
     Decisive.PARTITION_LIMIT_REACHED: {"decision/refusals.py": 1, "recovery/supervision.py": 1},
     Decisive.MEMBER_LEADS: {"recovery/outcomes.py": 1},
     Decisive.PARTITION_GONE: {

@@ -176,7 +176,7 @@ async def test_a_person_is_asked_about_what_stands_on_it_though_the_policy_asks_
 
     report = await recover(world)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AwaitingApproval")
     assert world.changed() == []
 
 

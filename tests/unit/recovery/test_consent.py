@@ -36,7 +36,7 @@ async def test_without_approval_nothing_is_changed(world: World) -> None:
 
     report = await world.recover(MANUAL)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AwaitingApproval")
     assert world.changed() == []
     assert report.plans == ()
     assert await world.open_runs() == []
@@ -69,7 +69,7 @@ async def test_only_the_part_that_needs_approval_waits_for_it(world: World) -> N
     report = await world.recover(MIXED)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "ApprovalMissing"
+    assert code(report, PAYMENTS) == "AwaitingApproval"
     assert {request.id for request in world.kafka.requests} == {ORDERS}
 
 
@@ -100,7 +100,7 @@ async def test_resuming_does_not_elect_what_was_denied(world: World) -> None:
     report = await world.resume(MIXED)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "ApprovalMissing"
+    assert code(report, PAYMENTS) == "AwaitingApproval"
     assert world.leader(PAYMENTS) is None
 
 
@@ -111,7 +111,7 @@ async def test_the_stricter_of_the_plans_and_todays_policy_holds(world: World) -
 
     report = await world.execute(plan, MANUAL)
 
-    assert code(report) == "ApprovalMissing"
+    assert code(report) == "AwaitingApproval"
     assert world.changed() == []
 
 

@@ -55,7 +55,7 @@ async def test_a_request_is_waited_out_from_when_its_relay_goes_on(world: World)
 
     assert held == [((2, 3, 1), 5)], "nothing was put back, and nobody else was elected, while it could take effect"
     assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
-    assert {why.code for why in world.waits} == {"RelaySilent", "RequestInDoubt"}
+    assert {why.code for why in world.waits} == {"RelaySilent", "InDoubt"}
     assert world.kept_its_promises()
 
 
@@ -134,7 +134,7 @@ async def test_a_relay_whose_process_is_gone_forwards_nothing_more_than_it_did(w
 
     report = await world.recover()
 
-    assert [why.code for why in world.waits] == ["RequestInDoubt"]
+    assert [why.code for why in world.waits] == ["InDoubt"]
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
 
@@ -196,8 +196,8 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
 @pytest.mark.parametrize(
     ("release", "waits"),
     [
-        pytest.param("3.9", ["RelaySilent", "RequestInDoubt"], id="not listed for being fenced"),
-        pytest.param("4.0", ["RequestInDoubt"], id="not registered any more"),
+        pytest.param("3.9", ["RelaySilent", "InDoubt"], id="not listed for being fenced"),
+        pytest.param("4.0", ["InDoubt"], id="not registered any more"),
     ],
 )
 async def test_a_relay_that_is_not_listed_is_waited_for_where_it_may_only_be_fenced(

@@ -50,7 +50,7 @@ async def test_the_other_replica_needs_an_approval_of_its_own(world: World) -> N
 
     report = await world.recover(MANUAL)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "ApprovalMissing"), "an election was held"
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "AwaitingApproval"), "an election was held"
     assert world.kafka.elected == [(ORDERS, 2)]
     assert world.kept_its_promises()
 
@@ -167,7 +167,7 @@ async def test_a_quarantine_is_exactly_a_minute_long_and_then_everything_is_look
 
     assert ends[0] == ends[1]
     assert world.waited_out()
-    assert [why.code for why in world.waits] == ["RequestInDoubt"]
+    assert [why.code for why in world.waits] == ["InDoubt"]
     assert report[ORDERS].outcome is Outcome.RECOVERED, "decided and elected again"
     assert world.kept_its_promises()
 

@@ -91,7 +91,7 @@ async def test_a_stop_is_noticed_while_an_unanswered_request_is_waited_out(world
         world.before("elect", lambda: world.clock.later(timedelta(seconds=20), stop))
         report = await engine.recover(ALL_OFFLINE)
 
-    assert [why.code for why in world.waits] == ["RequestInDoubt", "Interrupted"]
+    assert [why.code for why in world.waits] == ["InDoubt", "Interrupted"]
     assert "nothing more is begun" in world.waits[1].message
     assert world.clock.monotonic() - told[0] >= timedelta(seconds=39), "its order may not be touched before"
     assert [outcome.outcome for outcome in report.outcomes].count(Outcome.RECOVERED) == 1
@@ -114,7 +114,7 @@ async def test_a_halt_is_told_while_a_relay_gives_no_sign_of_life_and_the_wait_g
         report = await engine.recover(ALL_OFFLINE)
 
     codes = list(dict.fromkeys(each.code for each in world.waits))
-    assert codes == ["RelaySilent", why, "RequestInDoubt"]
+    assert codes == ["RelaySilent", why, "InDoubt"]
     assert {outcome.outcome for outcome in report.outcomes} == {Outcome.REFUSED, Outcome.FAILED}
     assert world.kafka.elected == []
     assert world.kept_its_promises()

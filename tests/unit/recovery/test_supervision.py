@@ -189,7 +189,7 @@ async def test_to_abort_is_to_suspend_and_then_to_undo(world: World, owners: Own
         report = await engine.undo()
 
     assert report[ORDERS].leader == 2
-    assert code(report, PAYMENTS) == "Undone"
+    assert code(report, PAYMENTS) == "Aborted"
     assert world.kept_its_promises()
     assert await world.open_runs() == []
 
@@ -276,7 +276,7 @@ async def test_what_needs_approval_only_now_waits_for_it_and_an_approval_lets_it
     report = await execute(world, owners, plan)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "AwaitingApproval")
     assert told in str(report[PAYMENTS].reason)
     assert "granted" not in world.steps.calls
 

@@ -287,7 +287,7 @@ class World:
 
     def waited_out(self) -> bool:
         """Whether a request that was not answered was left alone until it could take effect no more."""
-        return "RequestInDoubt" in {why.code for why in self.waits}
+        return "InDoubt" in {why.code for why in self.waits}
 
     def leader(self, id: TopicPartition = ORDERS) -> int | None:
         """Who leads and answers."""

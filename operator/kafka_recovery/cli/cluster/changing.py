@@ -32,7 +32,7 @@ from kafka_recovery.cli.terminal.tables import is_any_absent, report_table, undo
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
 from kafka_recovery.decision.card import last_resort, why_stopped
-from kafka_recovery.domain.counts import APPROVAL_MISSING
+from kafka_recovery.domain.counts import AWAITING_APPROVAL
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
@@ -320,7 +320,7 @@ def _tell_damaged(report: Report) -> None:
 
 def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
     """Digests of the plans that were not approved; a resumed run is not asked about, its elections are only refused."""
-    lacking = any(outcome.reason and outcome.reason.code == APPROVAL_MISSING for outcome in report.outcomes)
+    lacking = any(outcome.reason and outcome.reason.code == AWAITING_APPROVAL for outcome in report.outcomes)
     return asked or (report.plans if lacking else ())
 
 

@@ -34,7 +34,7 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
         return Ask(("", _WAIT, *_observed(why, plan)), f"{raised}{no}")
     approve = _approve(session, incident)
-    passes = incident.plan and incident.plan.because and incident.state not in _FOR_GOOD
+    passes = incident.plan and incident.plan.because and not _lasts(incident)
     wait = _WAIT_ALL if passes else _WAIT
     when = last_resort(plan)
     if when is None:
@@ -57,7 +57,7 @@ def _typed(session: Session, incident: Incident, plan: Plan) -> AtHand:
     suspend, resume = (session.command(f"{word} {incident.name}") for word in ("suspend", "resume"))
     stop = "" if incident.finished else f"{suspend}; to go on later: {resume}"
     if because := incident.plan.because if incident.plan and may else "":
-        lasts = incident.state in _FOR_GOOD
+        lasts = _lasts(incident)
         return AtHand(approve, "" if lasts else _ONCE_OVER, "" if lasts else stop, because, better)
     if observes:
         return AtHand(approve, _NOT_OBSERVED, "", better=better)
@@ -82,8 +82,12 @@ def _approve(session: Session, incident: Incident) -> str:
     return session.command(f"approve {incident.name}{pinned}")
 
 
-_FOR_GOOD = frozenset({"AfterFailure", "LeaderDesignated"})
-"""Why a person is asked to the end of a recovery, whatever the policy says."""
+def _lasts(incident: Incident) -> bool:
+    """Whether a person is asked to the end of a recovery, whatever the policy says: it failed, or names leaders."""
+    named = incident.recovery.designated or incident.recovery.ranking_name
+    return incident.state == "AfterFailure" or bool(named)
+
+
 _NOT_OBSERVED = "once authority is no more Observe"
 _NOT_STOPPED = "if authority is Automatic then, once this ends"
 _ONCE_OVER = "without a yes once that holds no more"

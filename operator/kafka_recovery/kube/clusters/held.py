@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 NAMED = 3
 """So many recoveries are named."""
 
-WAITS = "DeletionWaits"
+WAITS = "WatchedClusterDeleted"
 UNKNOWN = Decisive.OBJECTS_UNREADABLE
 NONE_ALTERED = Reason("AsExpected", "no recovery of it has begun to alter orders")
 

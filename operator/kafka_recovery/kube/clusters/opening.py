@@ -33,8 +33,7 @@ def why_not_open(problem: Exception) -> Reason:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
         return Reason(
-            "ApiRequestRejected",
-            f"the API server refuses the operator's request ({problem.message}): are the CRDs older?",
+            "ApiMissing", f"the API server refuses the operator's request ({problem.message}): are the CRDs older?"
         )
     raise problem
 

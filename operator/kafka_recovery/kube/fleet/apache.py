@@ -137,5 +137,5 @@ def _waiting(word: str, phase: Phase, pods: Sequence[Object], warnings: Sequence
     if phase.ended:
         return None
     if word not in _PHASES:
-        return Reason("UnknownState", told.short(f"Apache's Spark operator calls its state {word}"))
+        return Reason("ApiMissing", told.short(f"Apache's Spark operator calls its state {word}"))
     return waiting_reason(phase, pods, warnings)

@@ -103,7 +103,7 @@ def _reason(word: str, phase: Phase, error: str, pods: Sequence[Object], warning
         default = "it was suspended" if word == "SUSPENDED" else "Kubeflow's Spark operator did not say why"
         return Reason(_CODES[word], said or excerpt(error) or default)
     if word not in _PHASES:
-        return Reason("UnknownState", told.short(f"Kubeflow's Spark operator calls its state {word}"))
+        return Reason("ApiMissing", told.short(f"Kubeflow's Spark operator calls its state {word}"))
     return waiting_reason(phase, pods, warnings)
 
 

@@ -44,7 +44,7 @@ def hindrance(pod: Object, warnings: Sequence[str] = ()) -> Reason | None:
     """Why a Pod does not start, as its own status says; else the last of the `warnings` about it."""
     for each in _conditions(pod):
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return Reason(_word(each.get("reason"), "Unschedulable"), short(str(each.get("message") or "")))
+            return Reason(_word(each.get("reason"), "DriverPending"), short(str(each.get("message") or "")))
     for container in _containers(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if str(waiting.get("reason") or "") not in _HARMLESS:
@@ -52,7 +52,7 @@ def hindrance(pod: Object, warnings: Sequence[str] = ()) -> Reason | None:
                 _word(waiting["reason"], "DriverPending"), short(str(waiting.get("message") or "it did not say why"))
             )
     if warnings and pod.get("status", {}).get("phase") == "Pending":
-        return Reason("PodWarning", short(warnings[-1]))
+        return Reason("DriverPending", short(warnings[-1]))
     return None
 
 

@@ -13,7 +13,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Summary
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.formats.printable import printable
-from kafka_recovery.kube.fleet.runs import Active, Memory, Run, as_status, written
+from kafka_recovery.kube.fleet.runs import Active, Memory, Run, State, as_status, written
 from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
 
 WORST = 10
@@ -72,7 +72,8 @@ def _standing(
         return Standing.STUCK, trouble
     last = memory.runs[0] if memory.runs else None
     if memory.active and not scheduled:
-        return Standing.WORKING, Reason(str(memory.active.state), _about(memory.active))
+        pending = memory.active.state is State.DRIVER_PENDING
+        return Standing.WORKING, Reason("DriverPending" if pending else "Running", _about(memory.active))
     also = f"; {_about(memory.active)}" if memory.active else ""
     if last:
         how = Standing.DONE if last.outcome is RunOutcome.SUCCEEDED else Standing.STUCK

@@ -51,9 +51,9 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     verb `approve`.
     """
     said = f"RecoveryApproval {approval.meta.name}"
-    if (approval.meta.namespace, approval.recovery_name) != recovery or approval.recovery_uid != uid:
+    if not _is_of(approval, recovery, uid):
         return Reason(
-            Decisive.RECOVERY_REPLACED,
+            Decisive.PLAN_OUTDATED,
             f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it again",
         )
     if approval.decision is Word.REFUSE:
@@ -73,6 +73,10 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     return None
 
 
+def _is_of(approval: RecoveryApproval, recovery: Key, uid: str) -> bool:
+    return (approval.meta.namespace, approval.recovery_name) == recovery and approval.recovery_uid == uid
+
+
 def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Reason | None:
     """Why a yes means nothing beside what counts already: a no."""
     if counts is None or counts.decision is not Word.REFUSE or approval.decision is Word.REFUSE:
@@ -82,8 +86,8 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
 
 
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
-    """That a yes does nothing; one of another recovery with this name is nobody's here."""
-    if against is None or approval.decision is Word.REFUSE or against.code == Decisive.RECOVERY_REPLACED:
+    """That a yes does nothing."""
+    if against is None or approval.decision is Word.REFUSE:
         return ""
     return f"the approval of {approval.approver} is not used: {against.message}"
 
@@ -303,7 +307,8 @@ class KubeApprovals:
                 counts = approval
                 held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
             await self._answer(approval.meta, against or held)
-            unused = _not_used(approval, against or held) or unused
+            if _is_of(approval, self.recovery, self.uid):  # one of another recovery with this name is nobody's here
+                unused = _not_used(approval, against or held) or unused
         self._unused = unused if counts is None or held else ""
         return counts, held
 
@@ -352,7 +357,7 @@ class KubeApprovals:
             return caution
         name = self.recovery[1]
         return Reason(
-            "AwaitingApproval",
+            Decisive.AWAITING_APPROVAL,
             f"plan {digest[:12]} waits for a RecoveryApproval; read it: kubectl kafka-recovery plan {name}",
         )
 

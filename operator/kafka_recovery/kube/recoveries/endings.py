@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from kafka_recovery.domain.counts import elected_uncleanly, is_led_by_member
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import Reason, code_of
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError
 
@@ -55,4 +55,4 @@ def reason_of(trouble: BaseException) -> Reason:
     """Of what is no fault of the cluster."""
     if isinstance(trouble, InvalidDocument):
         return Reason(Decisive.JOURNAL_DAMAGED, str(trouble))
-    return Reason("ObjectsUnreadable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))
+    return Reason("ObjectsUnreadable" if isinstance(trouble, ApiError) else code_of(trouble), str(trouble))

@@ -173,8 +173,8 @@ def who_named(recovery: PartitionRecovery) -> Reason | None:
     """Who named leaders, if anybody did: that wants an approver."""
     if recovery.designated:
         message = "somebody named leaders (spec.scope.partitions[].designatedLeader): that wants an approver"
-        return Reason("LeaderDesignated", message)
+        return Reason("AwaitingApproval", message)
     if recovery.ranking_name:
         message = f"leaders are those of FleetRanking {recovery.ranking_name} (spec.rankingRef): that wants an approver"
-        return Reason("LeaderDesignated", message)
+        return Reason("AwaitingApproval", message)
     return None

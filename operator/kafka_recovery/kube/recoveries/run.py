@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 
-from kafka_recovery.domain.counts import APPROVAL_MISSING
+from kafka_recovery.domain.counts import AWAITING_APPROVAL
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -271,7 +271,7 @@ class RecoveryRun:
 
     async def _try(self, engine: Engine) -> Report:
         if self._step is _Step.RESUME:
-            self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
+            self._trying(Phase.RESTORING, Reason("Electing", "an earlier run is verified and gone on with"))
             elsewhere = self.held_elsewhere()
             self.holds |= {id for id in self.progress.open_partitions(self.scope) if id not in elsewhere}
             return await engine.resume({id: _in_other(name) for id, name in elsewhere.items()})
@@ -325,7 +325,7 @@ class RecoveryRun:
             self.progress.plan_void(self.approvals.void)
             self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
             return True
-        if any(reason.code == APPROVAL_MISSING for reason in reasons):
+        if any(reason.code == AWAITING_APPROVAL for reason in reasons):
             self._plan = unfinished[-1].plan if unfinished else self.progress.plan
             self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
             if halt:

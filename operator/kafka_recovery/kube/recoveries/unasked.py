@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from kafka_recovery.domain.counts import APPROVAL_MISSING
+from kafka_recovery.domain.counts import AWAITING_APPROVAL
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.kube.recoveries.pauses import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -46,4 +46,4 @@ def is_any_tried(unasked: Unasked) -> bool:
 
 def _is_untried(outcome: PartitionOutcome | None) -> bool:
     """Whether nothing came of it but that a yes was wanted, and lacking."""
-    return outcome is None or (outcome.reason is not None and outcome.reason.code == APPROVAL_MISSING)
+    return outcome is None or (outcome.reason is not None and outcome.reason.code == AWAITING_APPROVAL)

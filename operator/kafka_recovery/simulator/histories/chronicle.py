@@ -363,7 +363,7 @@ class Ears:
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits."""
         self.chronicle.delayed.append(Delayed(self.chronicle.now, self.process, why.code))
-        if why.code == "RequestInDoubt":
+        if why.code == "InDoubt":
             now = self.chronicle.now
             self.chronicle.waited.append(Waited(now, self.process, now + duration.total_seconds()))
         self.chronicle.kafka.note(self.process, f"waits {duration.total_seconds():g} s: {why}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -210,15 +211,26 @@ def test_a_cool_down_is_told_with_what_follows_where_the_policy_would_ask_nobody
     assert "Wait: nobody is elected until somebody approves, or no person is needed any more." in shown
 
 
-def test_after_a_failure_nothing_is_said_to_begin_without_a_yes(incidents: Incidents, plugin: Plugin) -> None:
-    failed = Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+FAILED = Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+NAMED = Reason("AwaitingApproval", "somebody named leaders: that wants an approver")
+NAMING = {"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "spec"),
+    [(FAILED, {}), (NAMED, {"rankingRef": {"name": "nightly"}}), (NAMED, {"scope": NAMING})],
+    ids=["after a failure", "leaders of a ranking", "leaders that a person named"],
+)
+def test_what_a_person_is_asked_to_its_end_is_not_said_to_begin_without_a_yes(
+    incidents: Incidents, plugin: Plugin, asked: Reason, spec: dict[str, Any]
+) -> None:
     by_itself = Policy((Rule("all", approval=Approval.AUTO),))
-    incidents.awaiting(reason=failed, policy=by_itself, because=failed.message)
+    incidents.awaiting(reason=asked, policy=by_itself, because=asked.message, **spec)
     incidents.cluster(authority="Automatic")
 
     shown = one_line(plugin("plan", "prod-1").stdout)
 
-    assert f"A person is asked now: {failed.message}. 1 partition has no leader" in shown
+    assert f"A person is asked now: {asked.message}. 1 partition has no leader" in shown
     assert "Wait: what needs approval is not elected until somebody approves" in shown
 
 

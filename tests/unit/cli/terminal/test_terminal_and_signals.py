@@ -120,7 +120,7 @@ def test_anything_else_refuses(typed: str) -> None:
         code, shown = person.end()
 
     assert code == 4
-    assert "ApprovalMissing" in shown
+    assert "AwaitingApproval" in shown
 
 
 def test_ctrl_c_at_the_question_is_a_no() -> None:

@@ -25,7 +25,7 @@ from unit.recovery.brokers import CLUSTER
     [
         (InvalidDocument("spec.clusterId: is missing"), "InvalidSpec", "spec.clusterId"),
         (secret_missing("ca", None, "spec.tls.caSecretRef"), "InvalidReference", "Secret ca is not there"),
-        (ApiError(400, "BadRequest", "field label not supported"), "ApiRequestRejected", "are the CRDs older"),
+        (ApiError(400, "BadRequest", "field label not supported"), "ApiMissing", "are the CRDs older"),
         (ApiError(403, "Forbidden", "cannot list configmaps"), "Forbidden", "manifests/rbac: cannot list configmaps"),
     ],
 )

@@ -97,8 +97,8 @@ async def test_a_deletion_waits_until_orders_are_restored_and_says_so(watched: W
 
     (cluster,) = watched.all.open()
     reason, message = watched.ready(PROD, ALTERED)
-    assert (reason, NAME in message, "ten minutes" in message) == ("DeletionWaits", True, True)
-    assert watched.events.said.count(("Warning", "DeletionWaits")) == 1
+    assert (reason, NAME in message, "ten minutes" in message) == ("WatchedClusterDeleted", True, True)
+    assert watched.events.said.count(("Warning", "WatchedClusterDeleted")) == 1
     assert watched.all.policy(PROD) is None, "no incident is opened any more"
     assert cluster.only_restores is not None
     assert cluster.only_restores.code == "WatchedClusterDeleted"
@@ -124,7 +124,7 @@ async def test_with_its_secret_gone_it_goes_on_saying_whose_orders_are_altered(
 
     reason, message = watched.ready(PROD, ALTERED)
     assert (watched.ready(PROD)[0], "Secret ca is not there" in watched.ready(PROD)[1]) == ("InvalidReference", True)
-    assert (reason, NAME in message) == ("DeletionWaits" if deleted else "AsExpected", True)
+    assert (reason, NAME in message) == ("WatchedClusterDeleted" if deleted else "AsExpected", True)
     assert finalizers(watched) == [FINALIZER]
 
     watched.api.remove(RECOVERIES, NAME)  # its owner gave up

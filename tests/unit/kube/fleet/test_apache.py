@@ -117,4 +117,4 @@ def test_an_object_that_its_operator_has_not_looked_at_waits() -> None:
 
 def test_a_state_of_another_release_is_told_and_ends_nothing() -> None:
     assert seen("Suspended").phase is Phase.RUNNING
-    assert seen("Suspended").reason == Reason("UnknownState", "Apache's Spark operator calls its state Suspended")
+    assert seen("Suspended").reason == Reason("ApiMissing", "Apache's Spark operator calls its state Suspended")

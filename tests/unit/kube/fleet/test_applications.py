@@ -90,7 +90,7 @@ async def test_events_are_asked_only_where_a_pod_keeps_its_reason_to_itself(jobs
             "involvedObject": {"uid": "u"},
             "lastTimestamp": f"2026-11-21T12:00:0{9 - number}Z",
         }
-    assert (await jobs.observe(JOB)).reason == Reason("PodWarning", "FailedMount: newer")
+    assert (await jobs.observe(JOB)).reason == Reason("DriverPending", "FailedMount: newer")
 
     api.reads.clear()
     driver["status"] |= waiting("ErrImagePull", "no such image")

@@ -91,7 +91,7 @@ def test_each_state_has_a_phase(state: str, phase: Phase) -> None:
 
 def test_a_state_of_another_release_is_told_and_ends_nothing() -> None:
     assert seen("PAUSED").phase is Phase.RUNNING
-    assert seen("PAUSED").reason == Reason("UnknownState", "Kubeflow's Spark operator calls its state PAUSED")
+    assert seen("PAUSED").reason == Reason("ApiMissing", "Kubeflow's Spark operator calls its state PAUSED")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_volume_that_can_t_be_mounted_is_told_by_an_event_only() -> None:
     warning = 'FailedMount: configmap "prod-1" not found'
 
     assert seen("SUBMITTED", pod(**waiting("ContainerCreating")), warnings=("older", warning)).reason == Reason(
-        "PodWarning", warning
+        "DriverPending", warning
     )
 
 

@@ -53,7 +53,7 @@ def test_a_reason_of_a_strange_form_is_no_word_of_ours() -> None:
 
 
 def test_warnings_count_only_while_a_pod_is_pending() -> None:
-    assert hindrance(pod(), ["FailedMount: a"]) == Reason("PodWarning", "FailedMount: a")
+    assert hindrance(pod(), ["FailedMount: a"]) == Reason("DriverPending", "FailedMount: a")
     assert hindrance(pod(phase="Running"), ["FailedMount: a"]) is None
 
 

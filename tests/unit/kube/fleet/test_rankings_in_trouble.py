@@ -8,6 +8,7 @@ import pytest
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.steps import GRACE
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import POLICIES
@@ -112,7 +113,8 @@ async def test_an_answer_to_what_was_asked_before_an_edit_is_not_used() -> None:
     world.succeed()
     world.ask(task="Readiness")
     await world.look(seconds=5)
-    assert (world.ready, world.active.attempt) == (("False", "BackingOff"), 2)
+    assert (world.ready, world.active.attempt) == (("False", "Running"), 2)
+    assert world.active.state is State.BACKING_OFF
     assert "QuestionChanged" in world.message
 
     await world.look(2, seconds=30)

@@ -17,7 +17,8 @@ from testbed.kstatus import Kstatus, kstatus
 from unit.kube.fleet.asked import NOON, SUMMARY, WORST, active, after, ranking
 from unit.kube.fleet.schema import refusals, status_schema
 
-WORKING = active(ranking(), state=State.RUNNING, message="Unschedulable: no node")
+WHY = "Unschedulable: no node"
+WORKING = active(ranking(), state=State.RUNNING, message=WHY)
 GOOD = Run(
     "prod-1",
     "prod-1-1",
@@ -57,6 +58,21 @@ def ready(status: Object) -> tuple[str, str]:
             "no run begins while spec.suspend is true",
         ),
         (Memory(WORKING), ONCE, Kstatus.IN_PROGRESS, "Running", "prod-29921040-1: running: Unschedulable: no node"),
+        *(
+            (
+                Memory(replace(WORKING, state=state)),
+                ONCE,
+                Kstatus.IN_PROGRESS,
+                reason,
+                f"prod-29921040-1: {told}: {WHY}",
+            )
+            for state, reason, told in (
+                (State.SUBMITTING, "Running", "submitting"),
+                (State.DRIVER_PENDING, "DriverPending", "driverpending"),
+                (State.CANCELLING, "Running", "cancelling"),
+                (State.BACKING_OFF, "Running", "backingoff"),
+            )
+        ),
         (Memory(runs=(GOOD,)), ONCE, Kstatus.CURRENT, "Succeeded", "prod-1: ten"),
         (Memory(runs=(BAD, GOOD)), ONCE, Kstatus.FAILED, "DeadlineExceeded", "prod-1: late"),
         (

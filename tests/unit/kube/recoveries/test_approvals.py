@@ -40,38 +40,43 @@ from unit.recovery.world import ORDERS, PAYMENTS
 from unit.virtual import in_no_time
 
 BOUNDED = replace(PLAN, worst=LossClass.BOUNDED)
+OF_AN_EARLIER_ONE = "PlanOutdated: RecoveryApproval yes is for uid of-an-earlier-one"
 
 
 # One approval and one plan
 
 
 @pytest.mark.parametrize(
-    ("fields", "plan", "code"),
+    ("fields", "plan", "told"),
     [
         ({}, PLAN, None),
-        ({"planDigest": "cd" * 32}, PLAN, "PlanOutdated"),
-        ({"recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "RecoveryReplaced"),
-        ({"recoveryRef": {"name": "another", "uid": UID}}, PLAN, "RecoveryReplaced"),
-        ({"maxLossClass": "Bounded"}, PLAN, "LossClassExceeded"),
-        ({"maxLossClass": "Lossless"}, BOUNDED, "LossClassExceeded"),
+        ({"planDigest": "cd" * 32}, PLAN, "PlanOutdated: RecoveryApproval yes is for plan cdcdcdcdcdcd"),
+        ({"recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, OF_AN_EARLIER_ONE),
+        (
+            {"recoveryRef": {"name": "another", "uid": UID}},
+            PLAN,
+            f"PlanOutdated: RecoveryApproval yes is for uid {UID}",
+        ),
+        ({"maxLossClass": "Bounded"}, PLAN, "LossClassExceeded: "),
+        ({"maxLossClass": "Lossless"}, BOUNDED, "LossClassExceeded: "),
         ({"maxLossClass": "Bounded"}, BOUNDED, None),
         ({"maxLossClass": "Unknown"}, BOUNDED, None),
         ({"decision": "Refuse", "planDigest": "cd" * 32}, PLAN, None),
-        ({"decision": "Refuse", "recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "RecoveryReplaced"),
+        ({"decision": "Refuse", "recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, OF_AN_EARLIER_ONE),
     ],
     ids=str,
 )
-def test_what_is_said_against_an_approval(fields: dict[str, Any], plan: Any, code: str | None) -> None:
+def test_what_is_said_against_an_approval(fields: dict[str, Any], plan: Any, told: str | None) -> None:
     against = objection(read_approval(OurObjects().approve(DIGEST, **fields)), KEY, UID, plan)
 
-    assert (against.code if against else None) == code
+    assert str(against or "").startswith(told or "")
+    assert bool(against) is bool(told)
 
 
 def test_an_approval_of_another_namespace_does_not_count() -> None:
     against = objection(read_approval(OurObjects().approve(DIGEST)), ("elsewhere", NAME), UID, PLAN)
 
-    assert against
-    assert against.code == "RecoveryReplaced"
+    assert str(against).startswith("PlanOutdated: RecoveryApproval yes is for uid")
 
 
 # Asking

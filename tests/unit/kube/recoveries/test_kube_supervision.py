@@ -205,7 +205,8 @@ COOLS = Reason("CoolingDown", "the last automatic election was 5 s ago")
     ("cools", "known", "code"),
     [
         (COOLS, {}, "CoolingDown"),
-        (None, {"named": Reason("LeaderDesignated", "by nightly")}, "LeaderDesignated"),
+        (None, {"named": Reason("AwaitingApproval", "by nightly")}, "AwaitingApproval"),
+        (COOLS, {"named": Reason("AwaitingApproval", "by nightly")}, "CoolingDown"),
         (None, {"failed": lambda: True}, "AfterFailure"),
         (None, {}, None),
     ],

@@ -41,7 +41,7 @@ WHY = Reason("Electing", "wave 1 of 1 is being elected")
 
 
 REFUSED = [
-    PartitionOutcome(TopicPartition("t", number), Outcome.REFUSED, Reason("ApprovalMissing", f"say yes to {number}"))
+    PartitionOutcome(TopicPartition("t", number), Outcome.REFUSED, Reason("AwaitingApproval", f"say yes to {number}"))
     for number in range(5000)
 ]
 
@@ -124,7 +124,7 @@ def test_a_long_wait_says_until_when(seen: Seen) -> None:
     """A duration says nothing to whoever reads the status later."""
     before = datetime.now(UTC)
 
-    seen.progress.waiting(Reason("RequestInDoubt", "nothing is changed until it can't"), timedelta(minutes=1))
+    seen.progress.waiting(Reason("InDoubt", "nothing is changed until it can't"), timedelta(minutes=1))
 
     said = re.fullmatch(r"nothing is changed until it can't \(until (.*)\)", seen.progress.reason.message)
     assert said, seen.progress.reason.message
@@ -256,7 +256,7 @@ def test_thousands_that_are_refused_for_one_cause_are_one_line_and_said_again_on
             seen.progress.concluded(each)
         seen.progress.told(Report(tuple(REFUSED)))
     assert [record.message for record in caplog.records] == [
-        "5000 refused: ApprovalMissing, the first: t-0: ApprovalMissing: say yes to 0"
+        "5000 refused: AwaitingApproval, the first: t-0: AwaitingApproval: say yes to 0"
     ]
 
     seen.progress.told(Report(tuple(REFUSED[:3])))

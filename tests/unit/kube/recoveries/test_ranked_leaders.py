@@ -232,8 +232,8 @@ def test_a_person_is_told_where_waiting_mends_nothing(code: str, passes: bool) -
 def test_who_named_leaders_is_told_to_the_approver(world: World) -> None:
     named = replace(world.recovery, designated={ORDERS: BrokerId(1)})
 
-    assert [told.code if told else None for told in map(who_named, (world.recovery, named))] == [
-        "LeaderDesignated",
-        "LeaderDesignated",
+    assert [str(told).partition(" (")[0] for told in map(who_named, (world.recovery, named))] == [
+        "AwaitingApproval: leaders are those of FleetRanking nightly",
+        "AwaitingApproval: somebody named leaders",
     ]
     assert who_named(replace(world.recovery, ranking_name=None)) is None

@@ -37,7 +37,7 @@ def chose(office: Office, leader: int) -> None:
 async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office) -> None:
     ranked(office, BEHIND)
     office.see()
-    waiting = await office.until("LeaderDesignated")
+    waiting = await office.until("AwaitingApproval")
     office.answer(waiting["plan"]["digest"])
     status = await office.until("Recovered")
 
@@ -51,7 +51,7 @@ async def test_what_was_ranked_is_not_elected_in_a_topic_that_was_made_anew(offi
     held = office.world.kafka.partitions[ORDERS]
     held.topic_id = TopicId("id-of-another-one")
     office.see()
-    waiting = await office.until("LeaderDesignated")
+    waiting = await office.until("AwaitingApproval")
     office.answer(waiting["plan"]["digest"])
     status = await office.until("Recovered")
 
@@ -79,7 +79,7 @@ async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office) -> N
     assert office.message().startswith("there is no FleetRanking nightly")
     stalled = office.condition("Stalled")[0]
     ranked(office, BEST)
-    await office.until("LeaderDesignated")
+    await office.until("AwaitingApproval")
 
     assert stalled == "True", "somebody has to create it"
 
@@ -88,7 +88,7 @@ async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office) -> No
     ranked(office, BEHIND)
     office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
     office.see()
-    waiting = await office.until("LeaderDesignated")
+    waiting = await office.until("AwaitingApproval")
     office.answer(waiting["plan"]["digest"])
     status = await office.until("Recovered")
 

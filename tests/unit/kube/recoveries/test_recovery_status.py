@@ -125,7 +125,7 @@ def test_partitions_are_counted_and_what_has_no_outcome_waits() -> None:
 
 THREE = frozenset(TopicPartition("t", number) for number in range(3))
 OF_THREE = replace(PLAN, elections=3, elects=THREE)
-UNSAID = Reason("ApprovalMissing", "no approval of the plan stands")
+UNSAID = Reason("AwaitingApproval", "no approval of the plan stands")
 
 
 def lacking(why: Reason) -> dict[TopicPartition, PartitionOutcome]:
@@ -142,7 +142,7 @@ def lacking(why: Reason) -> dict[TopicPartition, PartitionOutcome]:
         (Phase.ELECTING, "Electing", None, "waiting"),
         (Phase.HELD, "Suspended", None, "waiting"),
         (Phase.STUCK, "InternalError", None, "waiting"),
-        (Phase.RESTORING, "Resuming", None, "waiting"),
+        (Phase.RESTORING, "Electing", None, "waiting"),
         (Phase.ENDED, "Aborted", End.ABORTED, "refused"),
         (Phase.ENDED, "RefusedByApprover", End.REFUSED_BY_APPROVER, "refused"),
     ],

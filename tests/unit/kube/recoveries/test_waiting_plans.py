@@ -24,6 +24,7 @@ from kafka_recovery.kube.recoveries.status import Phase, status_of
 from kafka_recovery.kube.resources.kinds import POLICIES
 from kafka_recovery.kube.resources.operator_switch import OperatorSwitch
 from kafka_recovery.recovery.supervision import Authority
+from unit.kube.journal.journals import NAME
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.operated import Going, Operated
 from unit.kube.recoveries.asking import NO_POLICY, Asked, asked
@@ -344,6 +345,15 @@ async def test_an_approval_that_does_nothing_is_named_where_its_plan_is_asked_ab
     told = operated_reason(question)
     assert told.code == "ObserveOnly"
     assert "; the approval of ann is not used: authority is Observe" in told.message
+
+
+async def test_an_approval_of_an_earlier_recovery_of_that_name_is_not_named_beside_the_plan(by_hand: Operated) -> None:
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, recoveryRef={"name": NAME, "uid": "earlier"})
+    await question.after(10)
+
+    assert by_hand.answers == [("yes", "PlanOutdated")]
+    assert "is not used" not in operated_reason(question).message
 
 
 def operated_reason(question: Asked) -> Reason:

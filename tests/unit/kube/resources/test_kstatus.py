@@ -30,7 +30,7 @@ AFTER = PATIENCE + timedelta(seconds=5)
 MOMENT = timedelta(seconds=5)
 
 NOT_OPENED = (
-    *("InvalidReference", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "ApiMissing"),
+    *("InvalidReference", "Forbidden", "DuplicateCluster", "ApiMissing"),
     *("InvalidSpec", "InvalidConfiguration"),
 )
 AT_ONCE = {"InvalidSpec", "InvalidConfiguration"}

@@ -111,7 +111,7 @@ def _two_share_an_address(told: Told) -> bool:
     )
 
 
-def _nothing_unlocked_it(told: Told) -> bool:
+def nothing_unlocked_it(told: Told) -> bool:
     """Whether another partition whose wave its run had begun did not come back as planned.
 
     Or its wave was designated as one, and by the elections its owners wanted smaller ones: its first ones went before.
@@ -197,7 +197,6 @@ GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "EvidenceTooOld": lambda told: not TOO_LONG.search(_message(told)) or it_took_so_long(told),
     "OrderCannotBeSet": _some_are_not_registered,
     "AnotherBroker": _two_share_an_address,
-    "NotUnlocked": _nothing_unlocked_it,
     "ClusterIdMismatch": _another_cluster,
     "InDoubt": if_it_says("not to be seen", was_not_seen),
     "RelaySilent": _relay_is_out_of_reach,

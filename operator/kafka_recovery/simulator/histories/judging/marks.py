@@ -31,17 +31,17 @@ GUARDS = (
 OBSTACLES = (
     "NoActiveController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
     "LiveReplicaUnmeasured", "ReplicaOnOldEpoch", "NoCandidate", "PartitionLimitReached", "ElectableBrokerReturning",
-    "EvidenceTooOld", "ReassignmentUnknown", "MetadataAgeUnknown", "PlanOutdated",
+    "EvidenceTooOld", "AnswerIncomplete", "MetadataAgeUnknown", "PlanOutdated",
 )  # fmt: skip
 CHANGES = (
     "leader", "epoch", "topic", "assignment", "log", "better candidate", "leader may not lead", "clean member back",
 )  # fmt: skip
 REASONS = (
     "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline",
-    "Failed/UnexpectedLeader", "Failed/LeaderUnresponsive", "Refused/ApprovalMissing",
-    "Refused/Interrupted", "Refused/Suspended", "Refused/ObserveOnly", "Refused/PlanOutdated", "Refused/Undone",
+    "Failed/UnexpectedLeader", "Failed/LeaderUnresponsive", "Refused/AwaitingApproval",
+    "Refused/Interrupted", "Refused/Suspended", "Refused/ObserveOnly", "Refused/PlanOutdated", "Refused/Aborted",
     "Refused/EarlierWaveFailed", "Refused/EvidenceTooOld", "Refused/JournalUnwritable", "Recovered/MemberLeads",
-    "Recovered/HandedOver", "InDoubt/RequestInDoubt",
+    "Recovered/Recovered", "InDoubt/InDoubt",
 )  # fmt: skip
 EVENTS = (
     "an engine was killed in the midst of a wave",
@@ -110,7 +110,6 @@ NOT_DRAWN: Mapping[str, str] = MappingProxyType(
         "DesignatedLeaderRejected": "no policy of a history names leaders by hand",
         "NoRule": "the one rule of a history selects every topic",
         "EpochVectorUnreadable": "wants a broker that tells a log end and no epochs, with a rule that ranks by these",
-        "AnswerIncomplete": "a broker that tells nothing of a log tells why",
         "OrderCannotBeSet": "no broker of a history is unregistered",
         "BrokerStopping": "wants a look within a controlled shutdown, which takes no time in Kafka's controller",
     }

@@ -106,7 +106,7 @@ OBSTACLES: dict[str, Callable[[Seen], bool]] = {
     "TooManyBrokersDown": too_many_down,
     "NoRule": no_rule,
     "ReplicationFactorTooLow": too_few_replicas,
-    "ReassignmentUnknown": reassignment_unknown,
+    "AnswerIncomplete": reassignment_unknown,
     "ReassignmentOngoing": reassignment_ongoing,
     "OldLeaderAnswers": old_leader_answers,
     "EvidenceTooOld": evidence_too_old,

@@ -15,6 +15,7 @@ from kafka_recovery.simulator.histories.judging.grounds import (
     has_struck,
     if_it_says,
     it_took_so_long,
+    nothing_unlocked_it,
     one_before_could_lead,
     view_was_not_seen_to_move,
 )
@@ -33,7 +34,7 @@ _OLDEST = 120.0
 NOT_JUDGED = frozenset(
     {
         "LeaderUnresponsive", "NotElected", "ClusterUnavailable", "Unavailable", "BrokerTimeout", "NotSent",
-        "RequestInDoubt", "LogEndsContradict", "DesignatedLeaderRejected",
+        "LogEndsContradict", "DesignatedLeaderRejected",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -221,6 +222,11 @@ def _age_is_unknown(told: Told) -> bool:
     return view_was_not_seen_to_move(told) if of_the_view else _planned_leader_may_not_lead(told)
 
 
+def _an_answer_is_incomplete(told: Told) -> bool:
+    of_reassignments = "is being reassigned" in _sentence(told)
+    return _saw(OBSTACLES["AnswerIncomplete"], told) if of_reassignments else _planned_leader_may_not_lead(told)
+
+
 def _is_too_old(told: Told) -> bool:
     late = TOO_LONG.search(_sentence(told))
     return it_took_so_long(told) if late else _saw(OBSTACLES["EvidenceTooOld"], told)
@@ -289,6 +295,10 @@ def _an_earlier_one_failed(told: Told) -> bool:
     return any(said.outcome.outcome in bad for said in mine) or any(unsent)
 
 
+def _an_earlier_one_did_not_verify(told: Told) -> bool:
+    return nothing_unlocked_it(told) if "would have unlocked" in _sentence(told) else _an_earlier_one_failed(told)
+
+
 def _is_undone(told: Told) -> bool:
     return any(ran.process == told.said.process and ran.command == "undo" for ran in told.story.ran)
 
@@ -337,6 +347,7 @@ def _only_the_engine_knows(told: Told) -> bool:
 _OUTDATED: Mapping[str, Callable[[Told], bool]] = {
     "was deleted and created again": _topic_was_made_anew,
     "is at leader epoch": _epoch_is_another,
+    "is assigned to": _order_is_another,
     "planned under": _rules_changed,
     "'s log of": _log_is_another,
     "is now better than": _another_is_better,
@@ -356,26 +367,26 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **GROUNDS,
     **dict.fromkeys(
-        ("Fenced", "NotRegistered", "BrokerStopping", "AnswerIncomplete"),
+        ("Fenced", "NotRegistered", "BrokerStopping"),
         _planned_leader_may_not_lead,
     ),
+    "AnswerIncomplete": _an_answer_is_incomplete,
     "LogDirOffline": _a_disk_is_dead,
     "NoCandidate": _nobody_may_lead,
     "AlreadyOnline": _somebody_leads,
     "UnexpectedLeader": _somebody_leads,
     "PlanOutdated": _plan_is_outdated,
     "PartitionGone": _topic_is_another,
-    "AssignmentChanged": _order_is_another,
     "BrokerUnreachable": if_it_says("counts it as alive", _planned_leader_may_not_lead),
     "MetadataAgeUnknown": _age_is_unknown,
     "EvidenceTooOld": _is_too_old,
     "ElectableBrokerReturning": _who_is_elected_is_back,
     "Interrupted": if_it_says("allowed were over", _time_is_over),
     "PartitionLimitReached": _plan_is_full,
-    "ApprovalMissing": _nobody_approved,
-    "EarlierWaveFailed": _an_earlier_one_failed,
+    "AwaitingApproval": _nobody_approved,
+    "EarlierWaveFailed": _an_earlier_one_did_not_verify,
     "OrderNotRestored": an_order_may_stand,
-    "Undone": _is_undone,
+    "Aborted": _is_undone,
     "ObserveOnly": _owners_stop_it,
     "Suspended": _owners_stop_it,
     "NoRule": _no_rule_holds,
