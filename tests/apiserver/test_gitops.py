@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from apiserver.objects import Asking
+from kafka_recovery.kube.resources.fields import SecretKey
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, read_cluster, read_policy
-from kafka_recovery.kube.resources.ways_in import SecretKey
 from kafka_recovery.recovery.supervision import Authority
 from testbed import argocd
 from testbed.examples import EXAMPLES, PLACEHOLDER, overlay, replaced

@@ -24,7 +24,7 @@ NOT_YET = frozenset({"controllerServers", "salvage"})
 """Words of the wider design that nothing honours yet: accepting them would promise what is not done."""
 
 ABSENT: Any = None
-"""Default of a field that may be left out. Real defaults stand in one place, the dataclasses of the domain."""
+"""Default of a field that may be left out where another value is made of the fields: that one has the real default."""
 
 Path = tuple[int | str, ...]
 Problem = tuple[Path, str]
@@ -147,9 +147,12 @@ class Text(Check):
 
 
 class Fields(BaseModel):
-    """A mapping of known fields, written in camelCase. An unknown one is refused, unless it is `checked_as_known`."""
+    """A mapping of known fields, written in camelCase. An unknown one is refused, unless it is `checked_as_known`.
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+    A value like any other once it is read. One that code makes as well says the alias of each such field itself.
+    """
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, frozen=True)
 
     def given(self) -> dict[str, Any]:
         """The fields that were written, by their Python names."""

@@ -17,8 +17,9 @@ from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.cant_open import CantOpen, secret_missing
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
+from kafka_recovery.kube.resources.fields import SaslSpec
 from kafka_recovery.kube.resources.kinds import WatchedCluster
-from kafka_recovery.kube.resources.ways_in import Certificates, ControllersSpec, SaslSpec, TlsSpec
+from kafka_recovery.kube.resources.ways_in import Certificates, ControllersSpec, TlsSpec
 
 
 @dataclass(frozen=True, slots=True)

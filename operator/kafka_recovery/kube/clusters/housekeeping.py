@@ -18,7 +18,8 @@ from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.resources.admission import Admission
-from kafka_recovery.kube.resources.kinds import RECOVERIES, History, strictest
+from kafka_recovery.kube.resources.fields import History
+from kafka_recovery.kube.resources.kinds import RECOVERIES, strictest
 from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.resources.operator_switch import OperatorSwitch

@@ -23,7 +23,8 @@ from kafka_recovery.kube.clusters.strimzi_objects import (
     StrimziPending,
 )
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
-from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
+from kafka_recovery.kube.resources.fields import StrimziRef
+from kafka_recovery.kube.resources.kinds import WatchedCluster
 from kafka_recovery.kube.resources.ways_in import ControllersSpec
 from kafka_recovery.kube.watching.waits import UNSEEN, Others, Waits
 

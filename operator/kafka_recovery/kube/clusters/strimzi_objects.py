@@ -21,8 +21,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.fields import Model, checked, written
 from kafka_recovery.kube.clusters.cant_open import CantOpen
-from kafka_recovery.kube.resources.kinds import StrimziRef, WatchedCluster
-from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
+from kafka_recovery.kube.resources.fields import CertificateSecret, SaslSpec, SecretKey, StrimziRef
+from kafka_recovery.kube.resources.kinds import WatchedCluster
+from kafka_recovery.kube.resources.ways_in import Certificates, TlsSpec
 from kafka_recovery.kube.watching.waits import LONGEST_WAIT, STRIMZI_AT_WORK, Waits
 
 CLUSTER_LABEL = "strimzi.io/cluster"
@@ -222,8 +223,9 @@ def _credentials(listener: _Listener, ref: StrimziRef) -> tuple[CertificateSecre
     if asked is None or ref.user is None:
         return None, None
     if asked == "tls":
-        return CertificateSecret(ref.user, "user.crt", "user.key"), None
-    return None, SaslSpec(Mechanism.SCRAM_SHA_512, ref.user, SecretKey(ref.user, "password"))
+        return CertificateSecret(name=ref.user, certKey="user.crt", keyKey="user.key"), None
+    password = SecretKey(name=ref.user, key="password")
+    return None, SaslSpec(mechanism=Mechanism.SCRAM_SHA_512, username=ref.user, passwordSecretRef=password)
 
 
 # Who is at work

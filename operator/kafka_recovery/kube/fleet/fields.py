@@ -1,4 +1,4 @@
-"""What a FleetRanking may say, field by field: the mirror of crds/fleetrankings.yaml."""
+"""What a FleetRanking says, field by field: the mirror of crds/fleetrankings.yaml, and what holds without a word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
+from kafka_recovery.formats.fields import Duration, Fields, Flag, OneOf, Text, Whole, wrong
 from kafka_recovery.kube.fleet.prefixes import SCHEMES
 from kafka_recovery.kube.resources.fields import CLUSTER_ID, NAME, Reference
 
@@ -79,20 +79,20 @@ class ClusterSelector(Fields):
         return ids
 
 
-class VolumeClaim(Fields):
-    """A volume, and where it is seen."""
+class Volume(Fields):
+    """A PersistentVolumeClaim of the same namespace, and where driver and executors see it."""
 
-    name: Annotated[str, NAME]
-    mount_path: Annotated[str, MOUNT_PATH]
+    claim: Annotated[str, NAME] = Field(alias="name")
+    mount_path: Annotated[str, MOUNT_PATH] = Field(alias="mountPath")
 
 
-class StorageFields(Fields):
-    """Where evidence lies and results go."""
+class Storage(Fields):
+    """URLs of evidence and results. `credentials`: a Secret whose keys become variables of driver and executors."""
 
     evidence: Annotated[str, PLACE]
     results: Annotated[str, PLACE]
-    credentials_secret_ref: Reference | None = None
-    volume_claim: VolumeClaim | None = None
+    credentials: Reference | None = Field(alias="credentialsSecretRef", default=None)
+    volume: Volume | None = Field(alias="volumeClaim", default=None)
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -106,53 +106,69 @@ def _folder(url: str) -> str:
     return re.sub("/+", "/", url + "/")
 
 
-class DriverFields(Fields):
-    """What one driver or one executor gets."""
+class Share(Fields):
+    """What one driver or executor gets; `memory` in Spark's form, such as 512m, without its overhead."""
 
-    cores: Annotated[int, CORES] = ABSENT
-    memory: Annotated[str, MEMORY] = ABSENT
-
-
-class ResourceFields(Fields):
-    """What Spark gets."""
-
-    driver: DriverFields | None = None
-    executor: DriverFields | None = None
-    executors: Annotated[int, Whole(1, 1000)] = ABSENT
+    cores: Annotated[int, CORES] = 1
+    memory: Annotated[str, MEMORY] = "1g"
 
 
-class KeptFields(Fields):
-    """What is kept of finished runs."""
+class ExecutorShare(Share):
+    """The same of an executor."""
 
-    limit: Annotated[int, Whole(1, 20)] = ABSENT
+    memory: Annotated[str, MEMORY] = "2g"
+
+
+class Resources(Fields):
+    """What Spark gets: one driver, and so many executors."""
+
+    driver: Share = Share()
+    executor: ExecutorShare = ExecutorShare()
+    executors: Annotated[int, Whole(1, 1000)] = 2
+
+
+class Kept(Fields):
+    """So many finished runs keep their SparkApplications."""
+
+    limit: Annotated[int, Whole(1, 20)] = 5
 
 
 class RankingSpec(Fields):
-    """A FleetRanking's spec."""
+    """A question to the evidence of many clusters. `schedule` None: asked once.
+
+    `max_evidence_age`: when a run begins; None: any.
+    """
 
     task: Annotated[Task, OneOf(Task)]
-    schedule: Annotated[str, SCHEDULE] = ABSENT
+    schedule: Annotated[str | None, SCHEDULE] = None
     cluster_selector: ClusterSelector | None = None
-    max_evidence_age: Annotated[timedelta, Duration("720h", shortest="1m")] = ABSENT
+    max_evidence_age: Annotated[timedelta | None, Duration("720h", shortest="1m")] = None
     policy_ref: Reference
-    storage: StorageFields
+    storage: Storage
     image: Annotated[str, IMAGE]
-    service_account: Annotated[str, NAME] = ABSENT
-    resources: ResourceFields | None = None
-    spark_conf: Annotated[dict[Annotated[str, SETTING], Annotated[str, SETTING_VALUE]], Field(max_length=64)] = ABSENT
-    adapter: Annotated[Choice, OneOf(Choice)] = ABSENT
-    timeout: Annotated[timedelta, Duration("24h", shortest="1m")] = ABSENT
-    retries: Annotated[int, Whole(0, 10)] = ABSENT
-    suspend: Annotated[bool, Flag()] = ABSENT
-    history: KeptFields | None = None
+    service_account: Annotated[str, NAME] = "kafka-recovery-fleet"
+    resources: Resources = Resources()
+    spark_conf: Annotated[dict[Annotated[str, SETTING], Annotated[str, SETTING_VALUE]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    adapter: Annotated[Choice, OneOf(Choice)] = Choice.AUTO
+    timeout: Annotated[timedelta, Duration("24h", shortest="1m")] = timedelta(hours=1)
+    retries: Annotated[int, Whole(0, 10)] = 1
+    suspend: Annotated[bool, Flag()] = False
+    history: Kept = Kept()
+
+    @property
+    def cluster_ids(self) -> tuple[str, ...]:
+        """Empty: all of them."""
+        return tuple(self.cluster_selector.cluster_ids) if self.cluster_selector else ()
 
     @field_validator("spark_conf")
     @classmethod
-    def _not_ours(cls, settings: dict[str, str] | None) -> dict[str, str] | None:
-        taken = sorted(RESERVED & (settings or {}).keys())
+    def _not_ours(cls, settings: dict[str, str]) -> dict[str, str]:
+        taken = sorted(RESERVED & settings.keys())
         if taken:
             raise wrong(f"{taken[0]} can't be given: another field says this, or the operator does")
-        secret = sorted(name for name in settings or {} if re.search(CREDENTIAL, name))
+        secret = sorted(name for name in settings if re.search(CREDENTIAL, name))
         if secret:
             raise wrong(f"{secret[0]} is a credential, which everybody reads here: put it into credentialsSecretRef")
         return settings

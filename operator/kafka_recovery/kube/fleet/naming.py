@@ -62,7 +62,7 @@ def asked_now(ranking: FleetRanking, active: Active) -> Active:
 
 def place(ranking: FleetRanking, application: str) -> str:
     """The URL of an attempt's own folder."""
-    return below(ranking.storage.results, folder(ranking.meta, application))
+    return below(ranking.spec.storage.results, folder(ranking.meta, application))
 
 
 def folder(ranking: Meta, application: str) -> str:
@@ -78,8 +78,9 @@ def question(ranking: FleetRanking) -> str:
 
     The policy has its own.
     """
-    places = (ranking.storage.evidence, ranking.storage.results)
-    asked = (ranking.task, *places, str(ranking.max_evidence_age), *sorted(ranking.cluster_ids))
+    spec = ranking.spec
+    places = (spec.storage.evidence, spec.storage.results)
+    asked = (spec.task, *places, str(spec.max_evidence_age), *sorted(spec.cluster_ids))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
@@ -104,40 +105,41 @@ def job(ranking: FleetRanking, active: Active, prefixes: Prefixes = NONE) -> Job
 
     `prefixes`: how the stores of known places are reached.
     """
-    clusters = [f"--cluster={id}" for id in ranking.cluster_ids]  # an id may begin with a dash
+    spec = ranking.spec
+    clusters = [f"--cluster={id}" for id in spec.cluster_ids]  # an id may begin with a dash
     return Job(
         namespace=ranking.meta.namespace,
         name=active.application,
         owner=owner(ranking.meta),
-        image=ranking.image,
+        image=spec.image,
         main_file=MAIN_FILE,
         arguments=(
-            ranking.task.lower(),
-            *("--evidence", prefixes.known(ranking.storage.evidence)),
+            spec.task.lower(),
+            *("--evidence", prefixes.known(spec.storage.evidence)),
             *("--policy", f"{CONFIG_PATH}/{POLICY_FILE}"),
-            *("--to", prefixes.known(ranking.storage.results)),
+            *("--to", prefixes.known(spec.storage.results)),
             *("--run", folder(ranking.meta, active.application)),
             *_no_older(ranking, active),
             *clusters,
         ),
-        service_account=ranking.service_account,
-        timeout=ranking.timeout,
-        driver=ranking.resources.driver,
-        executor=ranking.resources.executor,
-        executors=ranking.resources.executors,
-        settings=_settings(ranking.spark_conf),
+        service_account=spec.service_account,
+        timeout=spec.timeout,
+        driver=spec.resources.driver,
+        executor=spec.resources.executor,
+        executors=spec.resources.executors,
+        settings=_settings(spec.spark_conf),
         labels=labels(ranking.meta, active.name),
-        credentials=ranking.storage.credentials,
-        volume=ranking.storage.volume,
+        credentials=spec.storage.credentials.name if spec.storage.credentials else None,
+        volume=spec.storage.volume,
         config=active.application,
         config_path=CONFIG_PATH,
     )
 
 
 def _no_older(ranking: FleetRanking, active: Active) -> tuple[str, ...]:
-    if ranking.max_evidence_age is None:
+    if ranking.spec.max_evidence_age is None:
         return ()
-    return ("--not-before", written(active.started_at - ranking.max_evidence_age))
+    return ("--not-before", written(active.started_at - ranking.spec.max_evidence_age))
 
 
 def _settings(given: Mapping[str, str]) -> dict[str, str]:

@@ -71,7 +71,7 @@ class PolicyCopies:
         return True
 
     async def _read(self, ranking: FleetRanking) -> tuple[str, Object] | Reason:
-        name = ranking.policy_name
+        name = ranking.spec.policy_ref.name
         try:
             raw = await self.api.get(POLICIES.path(ranking.meta.namespace, name))
             policy = read_policy(raw)  # the job is of this release, and refuses what that does not know

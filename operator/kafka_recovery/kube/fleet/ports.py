@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.fleet.resource import DRIVER, EXECUTOR, Share, Volume
+from kafka_recovery.kube.fleet.fields import Share, Volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Job:
     arguments: tuple[str, ...]
     service_account: str
     timeout: timedelta
-    driver: Share = DRIVER
-    executor: Share = EXECUTOR
-    executors: int = 1
+    driver: Share
+    executor: Share
+    executors: int
     settings: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     credentials: str | None = None

@@ -185,7 +185,7 @@ class Rankings:
         digest = await self._policies.digest(case.ranking)
         if isinstance(digest, Reason):
             raise Trouble(digest)
-        if trouble := await self._results.trouble(case.ranking.storage.results):
+        if trouble := await self._results.trouble(case.ranking.spec.storage.results):
             raise Trouble(trouble)
         run = naming.run_name(case.ranking.meta, due)
         active = naming.attempt(case.ranking, run, 1, case.now, dialect.adapter, digest)
@@ -226,7 +226,7 @@ class Rankings:
 
     async def _finish(self, case: Case, step: steps.Finish) -> timedelta:
         run, found = step.run, step.found
-        runs = kept((run, *case.memory.runs), case.ranking.keep)
+        runs = kept((run, *case.memory.runs), case.ranking.spec.history.limit)
         memory = replace(case.memory, active=None, runs=runs)
         if found:
             memory = replace(memory, summary=summary_of(run, found.manifest.summary))
@@ -246,12 +246,12 @@ class Rankings:
                 naming.job(case.ranking, active, self._prefixes)
             )
         except NotServed as gone:  # its definition is gone, or not there yet: nothing is known of the object
-            if case.now >= active.attempted_at + case.ranking.timeout:
+            if case.now >= active.attempted_at + case.ranking.spec.timeout:
                 return None
             raise Trouble(Reason(NO_SPARK_OPERATOR, gone.message)) from gone
 
     async def _dialect(self, ranking: FleetRanking) -> Dialect:
-        chosen = await self._operators.choose(ranking.adapter)
+        chosen = await self._operators.choose(ranking.spec.adapter)
         if isinstance(chosen, Reason):
             raise Trouble(chosen)
         return chosen
@@ -259,21 +259,23 @@ class Rankings:
     async def _note(self, case: Case, memory: Memory | None = None, trouble: Reason | None = None) -> None:
         """Write down what is remembered from now on."""
         case.memory = memory or case.memory
-        spec = case.ranking
-        coming = _coming(spec, case.now)
+        ranking = case.ranking
+        coming = _coming(ranking, case.now)
         if isinstance(coming, Reason):
             coming, trouble = None, trouble or coming
         status = status_of(
             case.memory,
-            spec.meta.generation,
+            ranking.meta.generation,
             case.raw.get("status") or {},
             case.now,
-            scheduled=spec.schedule is not None,
-            suspended=spec.suspend,
+            scheduled=ranking.spec.schedule is not None,
+            suspended=ranking.spec.suspend,
             next_run=coming,
             trouble=trouble,
         )
-        case.raw = await self._tell(case.raw, told(status, spec.unknown, "its runs take no notice", case.raw, case.now))
+        case.raw = await self._tell(
+            case.raw, told(status, ranking.unknown, "its runs take no notice", case.raw, case.now)
+        )
         self._show(case)
 
     def _show(self, case: Case) -> None:
@@ -308,15 +310,15 @@ class Rankings:
 
 def _expected(ranking: FleetRanking, active: Active) -> Expected:
     run = naming.folder(ranking.meta, active.application)
-    return Expected(ranking.task.lower(), run, active.policy_digest, ranking.cluster_ids)
+    return Expected(ranking.spec.task.lower(), run, active.policy_digest, ranking.spec.cluster_ids)
 
 
 def _coming(ranking: FleetRanking, now: datetime) -> datetime | Reason | None:
     """When the next run is due, or why none ever will be. A run that is under way goes on all the same."""
-    if ranking.schedule is None or ranking.suspend:
+    if ranking.spec.schedule is None or ranking.spec.suspend:
         return None
     try:
-        return next_due(ranking.schedule, now)
+        return next_due(ranking.spec.schedule, now)
     except InvalidDocument as invalid:
         return Reason("InvalidSpec", str(invalid))
 

@@ -166,7 +166,7 @@ def next_step(ranking: FleetRanking, memory: Memory, seen: Seen | None, result: 
 
 def failed(ranking: FleetRanking, active: Active, reason: Reason, now: datetime) -> Step:
     """After an attempt that came to nothing: another one, or the end of the run."""
-    if reason.code not in AGAIN or active.attempt > ranking.retries:
+    if reason.code not in AGAIN or active.attempt > ranking.spec.retries:
         return _finished(active, reason.code, reason.message, now)
     following = naming.attempt(ranking, active.name, active.attempt + 1, now, active.adapter, active.policy_digest)
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (active.attempt - 1))
@@ -180,19 +180,19 @@ def failed(ranking: FleetRanking, active: Active, reason: Reason, now: datetime)
 
 def _between_runs(ranking: FleetRanking, memory: Memory, now: datetime) -> Step:
     since = memory.last_due or ranking.meta.created_at
-    if ranking.schedule is None:
+    if ranking.spec.schedule is None:
         if memory.last_due or memory.runs:
             return Idle(None)
-        return Idle(None) if ranking.suspend else Begin(ranking.meta.created_at)
-    due = last_due(ranking.schedule, since, now)
-    if due and not ranking.suspend:
+        return Idle(None) if ranking.spec.suspend else Begin(ranking.meta.created_at)
+    due = last_due(ranking.spec.schedule, since, now)
+    if due and not ranking.spec.suspend:
         return Begin(due)
-    return Idle(None if ranking.suspend else next_due(ranking.schedule, now))
+    return Idle(None if ranking.spec.suspend else next_due(ranking.spec.schedule, now))
 
 
 def _pausing(ranking: FleetRanking, active: Active, now: datetime) -> Step:
     left = active.attempted_at - now
-    if ranking.suspend:
+    if ranking.spec.suspend:
         return Look(active, after=max(left, LOOK_AT_RESULT))
     if left > timedelta(0):
         return Look(active, after=left)
@@ -234,9 +234,9 @@ def _succeeded(ranking: FleetRanking, active: Active, result: Result | None, lat
 
 def _too_late(ranking: FleetRanking, active: Active, now: datetime) -> str:
     """What is said of an attempt whose time is over; empty: it has time."""
-    if now < active.attempted_at + ranking.timeout:
+    if now < active.attempted_at + ranking.spec.timeout:
         return ""
-    return f"attempt {active.attempt} was not done within {durationpy.to_str(ranking.timeout)}"
+    return f"attempt {active.attempt} was not done within {durationpy.to_str(ranking.spec.timeout)}"
 
 
 def _as_seen(active: Active, seen: Seen) -> Active:

@@ -138,8 +138,8 @@ class RankedLeaders:
             right = "; manifests/rbac/optional/fleet.yaml allows it" if error.status == HTTPStatus.FORBIDDEN else ""
             said = f"FleetRanking {name} can't be read: {error}{right}"
             raise _Unusable(Decisive.OBJECTS_UNREADABLE, said) from None
-        if ranking.task is not Task.RANK:
-            raise _Unusable("InvalidReference", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
+        if ranking.spec.task is not Task.RANK:
+            raise _Unusable("InvalidReference", f"FleetRanking {name} has task {ranking.spec.task}, not Rank{_WAY_OUT}")
         well = [run for run in runs if run.outcome is RunOutcome.SUCCEEDED and run.checksum]
         good = [run for run in well if run.leaders]
         taken = self._progress.ranked

@@ -1,5 +1,7 @@
 """What our resources may say, field by field: the checks behind `resources`, and the mirror of the schemas in crds/.
 
+What needs nothing but its fields is the value itself (`SaslSpec`, `History`); of the others `kinds` makes values.
+
 The API server has checked an object against its schema already. It is checked again, because the schema installed may
 be older or newer than this operator, and because a field that this version does not know may be a restriction.
 """
@@ -95,40 +97,38 @@ class Reference(Fields):
     name: Annotated[str, NAME]
 
 
-class SecretKeyReference(Reference):
-    """One value of a Secret."""
+class SecretKey(Reference):
+    """One value of a Secret of the same namespace."""
 
     key: Annotated[str, SECRET_KEY]
 
 
-class CaReference(Reference):
+class CaSecret(SecretKey):
     """CA certificates, in PEM."""
 
-    key: Annotated[str, SECRET_KEY] = ABSENT
+    key: Annotated[str, SECRET_KEY] = "ca.crt"
 
 
-class CertificateReference(Reference):
-    """A client certificate and its private key, in PEM."""
+class CertificateSecret(Reference):
+    """A Secret with a client certificate and its private key, in PEM. The default keys are kubernetes.io/tls's."""
 
-    cert_key: Annotated[str, SECRET_KEY] = ABSENT
-    key_key: Annotated[str, SECRET_KEY] = ABSENT
+    cert_key: Annotated[str, SECRET_KEY] = Field(alias="certKey", default="tls.crt")
+    key_key: Annotated[str, SECRET_KEY] = Field(alias="keyKey", default="tls.key")
 
 
 class TlsFields(Fields):
     """Whom to trust and who we are."""
 
-    ca_secret_ref: CaReference | None = None
-    cert_secret_ref: CertificateReference | None = None
+    ca_secret_ref: CaSecret | None = None
+    cert_secret_ref: CertificateSecret | None = None
 
 
-class SaslFields(Fields):
+class SaslSpec(Fields):
     """A user, and where the password is."""
 
-    mechanism: Annotated[
-        Mechanism, OneOf(Mechanism, (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512))
-    ]
+    mechanism: Annotated[Mechanism, OneOf(Mechanism, WITH_PASSWORD)]
     username: Annotated[str, USERNAME]
-    password_secret_ref: SecretKeyReference
+    password: SecretKey = Field(alias="passwordSecretRef")
 
 
 class ControllersFields(Fields):
@@ -136,23 +136,34 @@ class ControllersFields(Fields):
 
     bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)] = ABSENT
     tls: TlsFields | None = None
-    sasl: SaslFields | None = None
+    sasl: SaslSpec | None = None
 
 
-class StrimziReference(Fields):
-    """A Kafka of Strimzi's in the same namespace, and whom to go in as. Its listeners are named as Strimzi allows."""
+class StrimziRef(Fields):
+    """A Kafka of Strimzi's in the same namespace. `listener` None: `strimzi` chooses; `user`: a KafkaUser's name.
+
+    Its listeners are named as Strimzi allows.
+    """
 
     name: Annotated[str, STRIMZI_CLUSTER]
-    listener: Annotated[str, LISTENER] = ABSENT
-    user: Annotated[str, NAME] = ABSENT
+    listener: Annotated[str | None, LISTENER] = None
+    user: Annotated[str | None, NAME] = None
 
 
-class HistoryFields(Fields):
-    """How long finished recoveries are kept."""
+class History(Fields):
+    """How long finished recoveries are kept: `lossy_ttl` those that may have lost records; at most `limit` of them."""
 
-    ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = ABSENT
-    lossy_ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = Field(alias="lossyTTL", default=ABSENT)
-    limit: Annotated[int, Whole(0, 10_000)] = ABSENT
+    ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = timedelta(days=7)
+    lossy_ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = Field(
+        alias="lossyTTL", default=timedelta(days=90)
+    )
+    limit: Annotated[int, Whole(0, 10_000)] = 100
+
+    @model_validator(mode="after")
+    def _lossy_ones_longest(self) -> Self:
+        if self.lossy_ttl < self.ttl:
+            raise wrong("lossyTTL must not be shorter than ttl: what may have lost records is kept at least as long")
+        return self
 
 
 class ClusterSpec(Fields):
@@ -160,16 +171,16 @@ class ClusterSpec(Fields):
 
     cluster_id: Annotated[str, CLUSTER_ID]
     bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)] = ABSENT
-    strimzi_ref: StrimziReference | None = None
+    strimzi_ref: StrimziRef | None = None
     tls: TlsFields | None = None
-    sasl: SaslFields | None = None
+    sasl: SaslSpec | None = None
     controllers: ControllersFields | None = None
     policy_ref: Reference | None = None
     authority: Annotated[Authority, OneOf(Authority)] = ABSENT
     driver: Annotated[Driver, OneOf(Driver)] = ABSENT
     replica_log_info_api_key: Annotated[int, Whole(LOWEST_FREE_KEY, HIGHEST_KEY)] = ABSENT
     suspend: Annotated[bool, Flag()] = ABSENT
-    history: HistoryFields | None = None
+    history: History = History()
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:

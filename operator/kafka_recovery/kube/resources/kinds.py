@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -30,22 +30,16 @@ from kafka_recovery.kube.resources.fields import (
     ApprovalSpec,
     ClusterSpec,
     Envelope,
-    HistoryFields,
+    History,
     RecoveryReference,
     RecoverySpec,
+    SaslSpec,
     ScopeFields,
+    StrimziRef,
 )
 from kafka_recovery.kube.resources.fields import Word as Word  # part of what a RecoveryApproval says
 from kafka_recovery.kube.resources.unknown import NONE, UnknownFields
-from kafka_recovery.kube.resources.ways_in import (
-    ControllersSpec,
-    SaslSpec,
-    TlsSpec,
-    addresses_of,
-    controllers_of,
-    sasl_of,
-    tls_of,
-)
+from kafka_recovery.kube.resources.ways_in import ControllersSpec, TlsSpec, addresses_of, controllers_of, tls_of
 from kafka_recovery.recovery.supervision import Authority
 
 GROUP = "kafka-recovery.dev"
@@ -107,24 +101,6 @@ class Meta:
     created_at: datetime
     deleting_since: datetime | None = None
     finalizers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StrimziRef:
-    """A Kafka of Strimzi's in the same namespace. `listener` None: `strimzi` chooses; `user`: a KafkaUser's name."""
-
-    name: str
-    listener: str | None = None
-    user: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """How long finished recoveries are kept: `lossy_ttl` those that may have lost records; at most `limit` of them."""
-
-    ttl: timedelta = timedelta(days=7)
-    lossy_ttl: timedelta = timedelta(days=90)
-    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +209,14 @@ def read_cluster(obj: object) -> WatchedCluster:
         meta,
         cluster_id=spec.cluster_id,
         bootstrap_servers=addresses_of(spec.bootstrap_servers or ()),
-        strimzi=StrimziRef(**spec.strimzi_ref.given()) if spec.strimzi_ref else None,
-        tls=tls_of(spec.tls) if spec.tls else None,
-        sasl=sasl_of(spec.sasl) if spec.sasl else None,
+        strimzi=spec.strimzi_ref,
+        tls=tls_of(spec.tls),
+        sasl=spec.sasl,
         policy_name=spec.policy_ref.name if spec.policy_ref else None,
         authority=spec.authority or Authority.OBSERVE,
         suspend=bool(spec.suspend),
         kip_1275=Kip1275(spec.driver or Driver.AUTO, spec.replica_log_info_api_key),
-        history=_history(spec.history, name) if spec.history else History(),
+        history=spec.history,
         controllers=controllers_of(spec.controllers) if spec.controllers else None,
         unknown=unknown,
         watched_by=watched_by(envelope.status),
@@ -369,14 +345,6 @@ def checked_spec(model: type[Model], envelope: Envelope, name: str) -> tuple[Mod
 
 def _refusal(name: str, problems: Sequence[Problem]) -> InvalidDocument:
     return InvalidDocument("\n".join(f"{name}: {written(path)}: {problem}" for path, problem in problems))
-
-
-def _history(fields: HistoryFields, name: str) -> History:
-    history = History(**fields.given())
-    if history.lossy_ttl < history.ttl:
-        problem = "lossyTTL must not be shorter than ttl: what may have lost records is kept at least as long"
-        raise _refusal(name, [(("spec", "history"), problem)])
-    return history
 
 
 def _scope(fields: ScopeFields, name: str) -> tuple[Scope, dict[TopicPartition, BrokerId]]:

@@ -21,7 +21,8 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.housekeeping import EVERY, FIRST, Housekeeping, to_prune
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, History, read_cluster
+from kafka_recovery.kube.resources.fields import History
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.resources.operator_switch import OperatorSwitch as HouseRules
 from kafka_recovery.recovery.engine import Engine
@@ -36,7 +37,7 @@ from unit.recovery.world import COARSE, ORDERS, World, crash
 from unit.virtual import in_no_time, taking_no_time
 
 DAY = timedelta(days=1)
-HISTORY = History(ttl=7 * DAY, lossy_ttl=90 * DAY, limit=3)
+HISTORY = History(limit=3)
 
 
 def ended(name: str, ago: timedelta | None, loss: str | None = None, failed: int = 0) -> Object:

@@ -19,8 +19,9 @@ from kafka_recovery.kube.clusters.strimzi import Strimzi, StrimziPending, others
 from kafka_recovery.kube.clusters.strimzi_objects import at_work, check_owner
 from kafka_recovery.kube.clusters.strimzi_objects import way_in as read_way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
-from kafka_recovery.kube.resources.kinds import CLUSTERS, StrimziRef, WatchedCluster, read_cluster
-from kafka_recovery.kube.resources.ways_in import Certificates, CertificateSecret, SaslSpec, SecretKey, TlsSpec
+from kafka_recovery.kube.resources.fields import CertificateSecret, SaslSpec, SecretKey, StrimziRef
+from kafka_recovery.kube.resources.kinds import CLUSTERS, WatchedCluster, read_cluster
+from kafka_recovery.kube.resources.ways_in import Certificates, TlsSpec
 from unit.kube.clusters.strimzi import (
     CA,
     OUTSIDE,
@@ -69,7 +70,8 @@ class TestTheWayIn:
     def test_a_listener_for_scram_takes_the_password_of_the_user(self) -> None:
         found = led_in(kafka(SCRAM), user=USER)
 
-        assert found.sasl == SaslSpec(Mechanism.SCRAM_SHA_512, USER, SecretKey(USER, "password"))
+        password = SecretKey(name=USER, key="password")
+        assert found.sasl == SaslSpec(mechanism=Mechanism.SCRAM_SHA_512, username=USER, passwordSecretRef=password)
         assert found.tls
         assert found.tls.certificate is None
 
@@ -77,7 +79,7 @@ class TestTheWayIn:
         found = led_in(kafka(TLS), user=USER)
 
         assert found.tls
-        assert found.tls.certificate == CertificateSecret(USER, "user.crt", "user.key")
+        assert found.tls.certificate == CertificateSecret(name=USER, certKey="user.crt", keyKey="user.key")
         assert found.sasl is None
 
     def test_a_listener_with_a_certificate_of_a_public_authority_is_not_spoken_to_in_plain_text(self) -> None:
@@ -134,7 +136,7 @@ class TestTheWayIn:
 
 
 class TestWhoseUser:
-    REF = StrimziRef("prod", None, USER)
+    REF = StrimziRef(name="prod", user=USER)
 
     @pytest.mark.parametrize(
         "secret",
@@ -340,7 +342,7 @@ class TestAsking:
         ]
         served = Served(pod(1, deleted="2126-11-21T12:00:00Z"), pool(1, 2), rebalance("Ready"), *others_own)
 
-        waits = asyncio.run(Strimzi(served.api, "kafka", StrimziRef("prod")).at_work())
+        waits = asyncio.run(Strimzi(served.api, "kafka", StrimziRef(name="prod")).at_work())
 
         assert set(waits.restarting) == {BrokerId(1), BrokerId(2)}
         assert waits.everything is None
@@ -349,7 +351,7 @@ class TestAsking:
         "served", [Served(version=None), Served(error=ApiError(503, "Unavailable", "later"))], ids=["gone", "silent"]
     )
     def test_what_can_t_be_seen_is_a_reason_to_wait(self, served: Served) -> None:
-        waits = asyncio.run(Strimzi(served.api, "kafka", StrimziRef("prod")).at_work())
+        waits = asyncio.run(Strimzi(served.api, "kafka", StrimziRef(name="prod")).at_work())
 
         assert waits.everything
         assert waits.everything.code == "ObjectsUnreadable"
@@ -359,4 +361,4 @@ class TestAsking:
         cluster = read_cluster(stored(CLUSTERS, CLUSTER))
 
         assert others(Served().api, cluster) is None
-        assert others(Served().api, replace(cluster, strimzi=StrimziRef("prod")))
+        assert others(Served().api, replace(cluster, strimzi=StrimziRef(name="prod")))

@@ -45,7 +45,7 @@ def job(**fields: Any) -> Job:
 def manifest(asked: FleetRanking, attempt: Active, **fields: Any) -> Manifest:
     """The answer to this attempt."""
     whole = Manifest(
-        task=asked.task.lower(),
+        task=asked.spec.task.lower(),
         run=naming.folder(asked.meta, attempt.application),
         policy_digest=attempt.policy_digest,
         evidence=(snapshot("one"), snapshot("two")),

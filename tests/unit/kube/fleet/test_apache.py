@@ -6,8 +6,8 @@ import pytest
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.fleet.apache import Apache
+from kafka_recovery.kube.fleet.fields import Share
 from kafka_recovery.kube.fleet.ports import Phase, Seen
-from kafka_recovery.kube.fleet.resource import Share
 from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import job, pod, waiting
 
@@ -24,7 +24,7 @@ def seen(current: str | Object, *pods: Object, history: tuple[Object, ...] = ())
 
 
 def test_a_job_is_written_whole() -> None:
-    asked = job(driver=Share(2, "4g"), executors=7, settings={"spark.ui.enabled": "false"})
+    asked = job(driver=Share(cores=2, memory="4g"), executors=7, settings={"spark.ui.enabled": "false"})
     spec = Apache().written(asked)["spec"]
 
     assert spec["pyFiles"] == asked.main_file

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.fleet.fields import Share, Volume
 from kafka_recovery.kube.fleet.kubeflow import Kubeflow, excerpt
 from kafka_recovery.kube.fleet.ports import Phase, Seen
-from kafka_recovery.kube.fleet.resource import Share, Volume
 from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import ended, job, pod, unschedulable, waiting
 
@@ -29,11 +29,11 @@ def seen(state: str, *pods: Object, error: str = "", warnings: tuple[str, ...] =
 
 def test_a_job_is_written_whole() -> None:
     asked = job(
-        driver=Share(2, "4g"),
+        driver=Share(cores=2, memory="4g"),
         executors=7,
         settings={"spark.ui.enabled": "false"},
         credentials="s3",
-        volume=Volume("fleet", "/fleet"),
+        volume=Volume(name="fleet", mountPath="/fleet"),
     )
     written = Kubeflow().written(asked)
 

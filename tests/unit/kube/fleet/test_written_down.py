@@ -37,7 +37,7 @@ def documents(file: Path) -> list[dict[str, Any]]:
 def test_examples_are_taken(file: Path) -> None:
     (example,) = documents(file)
 
-    assert read_ranking(stored(RANKINGS, example["spec"])).task in ("Rank", "Readiness")
+    assert read_ranking(stored(RANKINGS, example["spec"])).spec.task in ("Rank", "Readiness")
 
 
 def granted_to(role: str) -> set[tuple[str, str, str]]:
@@ -66,7 +66,7 @@ def test_the_role_allows_what_is_done_and_no_secret() -> None:
 def test_the_default_account_is_the_one_that_has_the_drivers_rights() -> None:
     accounts = [each["metadata"]["name"] for each in documents(MANIFEST) if each["kind"] == "ServiceAccount"]
 
-    assert accounts == ["kafka-recovery-operator-fleet", ranking().service_account]
+    assert accounts == ["kafka-recovery-operator-fleet", ranking().spec.service_account]
 
 
 def test_what_reads_object_stores_may_open_no_recovery_and_what_elects_only_read_what_was_ranked() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,13 +17,19 @@ from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.resources.fields import MOST_PARTITIONS
+from kafka_recovery.kube.resources.fields import (
+    MOST_PARTITIONS,
+    CaSecret,
+    CertificateSecret,
+    History,
+    SaslSpec,
+    SecretKey,
+)
 from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     POLICIES,
     RECOVERIES,
-    History,
     Meta,
     RecoveryApproval,
     WatchedCluster,
@@ -35,7 +41,7 @@ from kafka_recovery.kube.resources.kinds import (
     strictest,
 )
 from kafka_recovery.kube.resources.labels import label_value
-from kafka_recovery.kube.resources.ways_in import CertificateSecret, SaslSpec, SecretKey, TlsSpec
+from kafka_recovery.kube.resources.ways_in import TlsSpec
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.specs import APPROVAL, CLUSTER, DIGEST, POLICY, RECOVERY, changed, stored
 
@@ -78,12 +84,16 @@ def test_a_cluster_says_how_to_get_in_and_how_far_to_go() -> None:
         META,
         "Some-base64_url-ID0000",
         (Address("kafka-0", 9092), Address("::1", 9093)),
-        TlsSpec(SecretKey("ca", "ca.crt"), CertificateSecret("me", "user.crt", "tls.key")),
-        SaslSpec(Mechanism.SCRAM_SHA_512, "operator", SecretKey("me", "password")),
+        TlsSpec(CaSecret(name="ca"), CertificateSecret(name="me", certKey="user.crt")),
+        SaslSpec(
+            mechanism=Mechanism.SCRAM_SHA_512,
+            username="operator",
+            passwordSecretRef=SecretKey(name="me", key="password"),
+        ),
         "strict",
         Authority.APPROVE,
         suspend=True,
-        history=History(timedelta(hours=1), timedelta(hours=2), 5),
+        history=History.model_validate({"ttl": "1h", "lossyTTL": "2h", "limit": 5}),
         kip_1275=Kip1275(Driver.DESIGNATED, 94),
     )
 
