@@ -258,6 +258,52 @@ async def test_a_log_that_a_crash_of_its_host_cut_back_is_never_proven_to_hold_e
             assert classes(plan) == {CUT_BACK: (leader, LossClass.UNKNOWN)}, plan.decisions
 
 
+AGAIN = "led-again-by-another-process"
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9], indirect=True)
+async def test_a_leader_that_began_anew_and_was_not_elected_again_proves_nothing(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Kafka 3.9 lets a leader go on that is another process, if its session ended while nobody else sent heartbeats to
+    a new controller (KAFKA-18106). It lacks what its host lost, and broker 3 follows it; broker 2 has all of that.
+
+    Takes 45 s: four sessions have to run out, and a broker and the controller start anew.
+    """
+    kafka.create_topic(AGAIN, [[1, 2, 3]], min_insync_replicas=2)
+    told = kafka.produce(AGAIN, 0, 5, "all-three")
+    kafka.freeze(3)
+    kafka.wait_until_fenced(3)
+    told += kafka.produce(AGAIN, 0, 40, "one-and-two")
+    kafka.freeze(2)
+    kafka.wait_until_fenced(2)
+    kafka.kill_controller()
+    kafka.kill(1)
+    kafka.lose_page_cache(1, AGAIN, 0)
+    kafka.start(1, wait=False)
+    kafka.start_controller()
+    kafka.wait_for(AGAIN, lambda state: state.leader == 1, 60)
+    kafka.thaw(3)
+    state = kafka.wait_for(AGAIN, lambda state: set(state.isr) == {1, 3}, 60)[0]
+    assert (state.leader, state.leader_epoch) == (1, 0), "it was elected anew"
+    kafka.produce(AGAIN, 0, 40, "one-and-three")
+    kafka.freeze(3)
+    kafka.wait_until_fenced(3)
+    kafka.kill(1)
+    for broker in (2, 3):
+        kafka.thaw(broker)
+    kafka.wait_until_unfenced(2, 3)
+    kafka.wait_until_fenced(1)
+    assert set(kafka.read_replica(2, AGAIN, 0)) >= set(told), "broker 2 lacks nothing of it"
+    assert not set(kafka.read_replica(3, AGAIN, 0)) >= set(told), "broker 3 has all of it"
+
+    async with recovery(kafka).with_(reads_history=True).engine() as engine:
+        id = TopicPartition(AGAIN, 0)
+        plan = await engine.plan(Scope((id,)), {id: BrokerId(3)})
+
+    assert classes(plan) == {AGAIN: (3, LossClass.UNKNOWN)}, plan.decisions
+
+
 THREE_CONTROLLERS = {"controllers": 3, "elr": False, "properties": USUAL["properties"]}
 
 

@@ -33,16 +33,16 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
-from kafka_recovery.cluster.metadata_log.states import Key, PartitionState, directory_of, note_moves
+from kafka_recovery.cluster.metadata_log.states import NOBODY, Key, PartitionState, directory_of, note_moves
 from kafka_recovery.cluster.metadata_log.unfenced import Alive, Unfenced
 from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset
 from kafka_recovery.domain.loss_class import LossClass
 
 _LOG = logging.getLogger(__name__)
 
-_SAME_LEADER, _NOBODY = -2, -1
+_SAME_LEADER = -2
 _IN_THIS_BATCH = -1
 _RECOVERING = 1
 _TOPIC = 2
@@ -292,18 +292,7 @@ class Image:
             partition.begin()
         elif first and len(steps) == 1 and partition.whole:
             steps[0] = self._with_minimum(partition, steps[0], offset - 1)
-        leader = None if partition.leader == _NOBODY else BrokerId(partition.leader)
-        step = HistoryStep(
-            MetadataOffset(offset),
-            leader,
-            LeaderEpoch(partition.leader_epoch),
-            _ids(partition.replicas),
-            _ids(partition.isr),
-            _ids(partition.elr) if self._elr else None,
-            0,
-            partition.recovering,
-        )
-        steps.append(step)
+        steps.append(partition.step(offset, with_elr=self._elr))
         self._steps += 1
         if len(steps) > MOST_STEPS:
             del steps[0]
@@ -321,6 +310,7 @@ class Image:
             if partition is not None and id in (*partition.elr, *partition.isr) and not partition.recovering:
                 partition.clean |= {epoch}
         self._maybe_clean.clear()
+        self._doubt_leaders()
         for key, since in self._changed.items():
             partition = self._partitions[key]
             steps = partition.steps
@@ -331,6 +321,16 @@ class Image:
                     break
                 steps[place] = self._with_minimum(partition, steps[place], last)
         self._changed.clear()
+
+    def _doubt_leaders(self) -> None:
+        """A leader that this batch made another process, and did not elect, may lack what others follow it without.
+
+        Kafka 3.9 lets it go on where its session has ended and it was not fenced (KAFKA-18106).
+        """
+        if anew := self._processes.anew:
+            for partition in self._partitions.values():
+                partition.whole = partition.whole and partition.leader not in anew
+            anew.clear()
 
     def _with_minimum(self, partition: PartitionState, step: HistoryStep, upto: int) -> HistoryStep:
         """The step, with the lowest value that its leader may have gone by at offset `upto`."""
@@ -382,15 +382,11 @@ class Image:
     def _may_lack_transactions(self, partition: PartitionState) -> bool:
         """A leader was no member since all were in sync, or came back as a new process, which may have lost some."""
         steps = partition.steps
-        if partition.leader == _NOBODY or not partition.whole or some_leader_was_no_member(steps):
+        if partition.leader == NOBODY or not partition.whole or some_leader_was_no_member(steps):
             return True
         led = {step.leader for step in steps if step.leader is not None}
         processes = ({each.incarnation for each in self._processes.since(id, steps[0].since)} for id in led)
         return any(len(each) > 1 for each in processes)
-
-
-def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
 
 
 def _epoch(start: BrokerStart) -> int:

@@ -28,9 +28,13 @@ class Registration:
 
 @dataclass(slots=True)
 class Processes:
-    """The fold over the records that tell of them. `known`: each broker's registrations, oldest first."""
+    """The fold over the records that tell of them. `known`: each broker's registrations, oldest first.
+
+    `anew`: the brokers of which another process has begun, until somebody clears it.
+    """
 
     known: dict[int, list[Registration]] = field(default_factory=dict)
+    anew: set[int] = field(default_factory=set)
 
     def replay(self, record: Any) -> None:
         """The next one of these; any other tells nothing."""
@@ -38,6 +42,8 @@ class Processes:
             case RegisterBrokerRecord():
                 known = self.known.setdefault(record.broker_id, [])
                 directories = frozenset(record.log_dirs or ())
+                if known and known[-1].incarnation != record.incarnation_id:
+                    self.anew.add(record.broker_id)
                 known.append(Registration(record.broker_epoch, record.incarnation_id, directories))
                 del known[: -2 * MOST_STEPS]
             case BrokerRegistrationChangeRecord() if record.log_dirs is not None:

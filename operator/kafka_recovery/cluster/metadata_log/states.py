@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from kafka_recovery.cluster.metadata_log.processes import Registration
 from kafka_recovery.domain.history import HistoryStep
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset
 
 UNASSIGNED, LOST, MIGRATING = UUID(int=0), UUID(int=1), UUID(int=2)
 """What a record says in place of a directory (KIP-858)."""
+
+NOBODY = -1
+"""What a record says in place of a leader."""
 
 Key = tuple[UUID, int]
 """A partition: its topic's id, and its index."""
@@ -42,6 +46,19 @@ class PartitionState:
         """Its history begins anew: what stopped or was moved before does not matter any more."""
         self.steps.clear()
         self.whole, self.clean, self.moved = True, frozenset(), frozenset()
+
+    def step(self, offset: int, *, with_elr: bool) -> HistoryStep:
+        """As it stands since this offset; which minimum counts is not known yet."""
+        return HistoryStep(
+            MetadataOffset(offset),
+            None if self.leader == NOBODY else BrokerId(self.leader),
+            LeaderEpoch(self.leader_epoch),
+            _ids(self.replicas),
+            _ids(self.isr),
+            _ids(self.elr) if with_elr else None,
+            0,
+            self.recovering,
+        )
 
     @property
     def places(self) -> Mapping[int, UUID]:
@@ -79,3 +96,7 @@ def _of(lies: UUID, has: Registration) -> str | None:
     if lies in (UNASSIGNED, MIGRATING) or not has.directories:
         return None
     return str(lies) if lies in has.directories else f"one of {', '.join(sorted(map(str, has.directories)))}"
+
+
+def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))

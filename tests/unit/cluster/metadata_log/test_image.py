@@ -130,6 +130,34 @@ def test_a_sole_member_that_comes_back_as_another_process_and_leads_counts_as_un
     assert began_uncleanly(told(log))
 
 
+def test_a_leader_that_goes_on_as_another_process_leaves_no_history_until_all_are_in_sync_again() -> None:
+    """Kafka 3.9 elects nobody then (KAFKA-18106). The followers cut their logs to what is left of the leader's."""
+    another, same, follower = created(), created(), created()
+    for log in (another, same, follower):
+        log.add(changed(isr=[A, B]))
+    another.add(registered(A, another.end))
+    same.add(registered(A, same.end, incarnation=1000 * A + 2))
+    follower.add(registered(C, follower.end))
+    for log in (another, same, follower):
+        log.add(changed(isr=[A]))
+
+    assert another.history() is None
+    assert len(told(same).steps) == len(told(follower).steps) == 3
+
+    another.add(changed(isr=[A, B, C]))
+    another.add(changed(isr=[A, B]))
+    assert isrs(another) == [(A, B, C), (A, B)]
+
+
+def test_a_leader_that_its_own_start_overthrew_leaves_the_history_as_it_is() -> None:
+    """From Kafka 4.0 on one batch has both."""
+    log = created()
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[B], leader=B), registered(A, log.end))
+
+    assert isrs(log) == [(A, B, C), (A, B), (B,)]
+
+
 def test_an_elr_member_that_leads_by_a_minimum_that_the_leader_may_not_have_gone_by_counts_as_unclean() -> None:
     """The minimum of 2 is in force at the controller, so it keeps B; A may have acknowledged alone by 1."""
     log = created(minimum=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafka_recovery.simulator.wire.exchange import Values
 from kafka_recovery.simulator.wire.record_schemas import record
 from unit.cluster.metadata_log.writing import A, B, C, Written, created, registered
+from unit.cluster.metadata_log.writing import changed as partition_changed
 
 UNFENCED, FENCED = -1, 1
 
@@ -88,6 +89,7 @@ def test_a_record_that_cannot_be_read_leaves_nobody_alive_and_every_history_as_i
         log = created()
         for broker in (A, B, C):
             started(log, broker)
+        log.add(partition_changed(isr=[A, B, C]))
         log.add(unreadable)
 
         assert alive(log) == {}
