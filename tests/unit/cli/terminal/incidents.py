@@ -70,12 +70,6 @@ def the_longest_log_is_the_wrong_one() -> Plan:
     return planned(evidence(*orders(2, held, isr=(2,)), brokers=brokers))
 
 
-def nothing_is_lost() -> Plan:
-    """By the metadata log; a person is asked all the same."""
-    told = history(*ALONE, intact=(2, 3))
-    return planned(evidence(*orders(2, {1: silent(1), 2: log(30), 3: log(10)}, history=told)))
-
-
 def nothing_is_lost_and_nobody_is_asked() -> Plan:
     """The same under a policy that lets what is proven be elected; one topic more is not proven."""
     held: dict[int, Held] = {1: silent(1), 2: log(30), 3: log(10)}
@@ -104,17 +98,6 @@ def the_only_copy_is_empty() -> Plan:
     return planned(evidence(*orders(2, {1: silent(1), 2: silent(2), 3: log(0)}), brokers=(dead(1), dead(2), broker(3))))
 
 
-def the_next_in_line_is_empty() -> Plan:
-    """Kafka's own election would take broker 2."""
-    return planned(evidence(*orders(1, {1: silent(1), 2: log(0), 3: log(120)})))
-
-
-def no_copy_lives() -> Plan:
-    """The brokers that answer hold none of it."""
-    brokers = (dead(1), dead(2), dead(3), broker(4))
-    return planned(evidence(*orders(4, {1: silent(1), 2: silent(2), 3: silent(3)}), brokers=brokers))
-
-
 def several_brokers_are_dead() -> Plan:
     """Which one is to be repaired first depends on all partitions."""
     held: dict[int, Held] = {1: silent(1), 2: silent(2), 3: log(40)}
@@ -128,13 +111,6 @@ def a_member_answers_and_is_fenced() -> Plan:
     """Its heartbeats do not arrive: Kafka elects it as soon as they do."""
     brokers = (broker(1, fenced=True), broker(2), broker(3))
     return planned(evidence(*orders(1, {1: log(30), 2: log(27), 3: log(15)}), brokers=brokers))
-
-
-def the_old_leader_still_leads() -> Plan:
-    """It is cut off from the controllers, and producers may be writing to it."""
-    leads = Replica(BrokerId(1), log(30), None, leads=True)
-    brokers = (broker(1, fenced=True, metadata_advances=False), broker(2), broker(3))
-    return planned(evidence(*orders(1, {1: leads, 2: log(27), 3: log(15)}), brokers=brokers))
 
 
 def a_member_is_back_a_moment_ago() -> Plan:
@@ -230,11 +206,10 @@ def the_volume_of_the_next_leader_is_almost_full() -> Plan:
 INCIDENTS: Mapping[str, Callable[[], Plan]] = {
     each.__name__: each
     for each in (
-        the_last_member_is_dead, the_longest_log_is_the_wrong_one, nothing_is_lost, nothing_is_lost_and_nobody_is_asked,
+        the_last_member_is_dead, the_longest_log_is_the_wrong_one, nothing_is_lost_and_nobody_is_asked,
         a_few_records_are_lost_at_most, the_longest_log_is_not_the_proven_one, the_only_copy_is_empty,
-        the_next_in_line_is_empty, no_copy_lives,
-        several_brokers_are_dead, a_member_answers_and_is_fenced, the_old_leader_still_leads,
-        a_member_is_back_a_moment_ago, a_member_is_back_with_less, many_partitions, some_are_led_again,
+        several_brokers_are_dead, a_member_answers_and_is_fenced, a_member_is_back_a_moment_ago,
+        a_member_is_back_with_less, many_partitions, some_are_led_again,
         leader_epochs_are_unknown, retention_emptied_the_only_copy,
         the_pod_of_the_last_member_is_killed, the_claim_of_the_last_member_is_new,
         a_log_directory_of_the_last_member_failed, the_volume_of_the_next_leader_is_almost_full,
