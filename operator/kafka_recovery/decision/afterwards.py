@@ -99,12 +99,22 @@ def _look_at_log_starts(brokers: tuple[BrokerId, ...], ids: Sequence[TopicPartit
     )
 
 
-def not_yet(broker: BrokerId, ids: Sequence[TopicPartition]) -> str:
-    """Before a broker is started that may hold more."""
+def not_yet(brokers: Sequence[BrokerId], ids: Sequence[TopicPartition]) -> str:
+    """Before any of these is started that may hold more."""
+    told = listed_brokers(brokers, "or").upper()
+    it = "it" if len(brokers) == 1 else "they"
     return (
-        f"DO NOT START BROKER {broker} YET: it may hold records that the new leaders lack. "
-        f"{after_an_election([broker], ids)}"
+        f"DO NOT START {told} YET: {it} may hold records that the new leaders lack. {after_an_election(brokers, ids)}"
     )
+
+
+def not_yet_all(found: Absent) -> Iterator[str]:
+    """Those of the same partitions at once."""
+    alike: dict[tuple[TopicPartition, ...], list[BrokerId]] = {}
+    for broker, ids in found.items():
+        alike.setdefault(tuple(ids), []).append(broker)
+    for its, brokers in alike.items():
+        yield not_yet(brokers, its)
 
 
 def to_do(found: Absent) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.afterwards import absent, led_alike, tiered, to_do
+from kafka_recovery.decision.afterwards import absent, led_alike, not_yet_all, tiered, to_do
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -36,6 +36,16 @@ def led(
 
 def by_id(*outcomes: PartitionOutcome) -> dict[TopicPartition, PartitionOutcome]:
     return {each.id: each for each in outcomes}
+
+
+def test_brokers_that_may_hold_more_of_the_same_partitions_are_told_of_at_once() -> None:
+    one, two, three = map(BrokerId, (1, 2, 3))
+
+    both, other = not_yet_all({one: IDS[:1], two: IDS[:1], three: IDS})
+
+    assert both.startswith("DO NOT START BROKER 1 OR 2 YET: they may hold records that the new leaders lack. Before ")
+    assert "broker 1 or 2 is started, copy their directories of orders-0: " in both
+    assert other.startswith("DO NOT START BROKER 3 YET: it may hold ")
 
 
 def test_of_a_leader_that_no_plan_elected_no_log_end_is_told() -> None:

@@ -143,4 +143,4 @@ def of_broker(broker: BrokerNow, ids: Sequence[TopicPartition]) -> Iterator[str]
         copies = words.copies(len(ids))
         yield f"{broker} On joining it deletes, or has deleted, every record of its {copies} that the new leaders lack."
         return
-    yield f"{broker} {not_yet(broker.id, ids)}"
+    yield f"{broker} {not_yet([broker.id], ids)}"

@@ -13,7 +13,7 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision import log_directories
-from kafka_recovery.decision.afterwards import absent, not_yet, tiered, to_do
+from kafka_recovery.decision.afterwards import absent, not_yet_all, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
@@ -252,7 +252,7 @@ def _next_steps(carried_out: Sequence[Plan], report: Report) -> Iterator[str]:
     found, later = absent(carried_out, outcomes), tuple(tiered(carried_out, outcomes))
     if found or later:
         yield ""
-    yield from (not_yet(broker, ids) for broker, ids in found.items())
+    yield from not_yet_all(found)
     yield from later
     yield from (f"{number}. {step}" for number, step in enumerate(to_do(found), 1))
 
