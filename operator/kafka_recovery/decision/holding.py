@@ -105,8 +105,8 @@ def keep_off(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl | None, *
         return SILENT_BROKER
     return (
         f"first {kubectl.line('scale deployment strimzi-cluster-operator --replicas 0', 'STRIMZI')} (STRIMZI: "
-        f"{SILENT_BROKER}); once ITS Pod is gone, {kubectl.line(f'delete pod {found[0].name}')}; once another leads, "
-        "scale it to 1: until then Strimzi mends no Kafka"
+        f"{SILENT_BROKER}); once Strimzi's Pod is gone, {kubectl.line(f'delete pod {found[0].name}')}; once "
+        "another leads, scale it to 1: until then Strimzi mends no Kafka"
     )
 
 

@@ -157,7 +157,7 @@ def dangers(
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
                     "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, "
-                    f"while its partitions have no leader: {how(pod)}. Look for its old volume (kubectl get pv)."
+                    f"until another leads: {how(pod)}. The old volume: kubectl get pv."
                 )
         if pod.ephemeral:
             yield (

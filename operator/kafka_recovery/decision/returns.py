@@ -135,7 +135,7 @@ def before_consent(plan: Plan, *, either: bool = False) -> Iterator[str]:
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
             f"While {named(list(lacking))} {has} no leader, first of all copy {its} FROM {brokers} to a "
-            "place outside log.dirs: what the next leader lacks is deleted there within seconds."
+            "place outside log.dirs: what the next leader lacks is deleted inside log.dirs within seconds."
         )
 
 

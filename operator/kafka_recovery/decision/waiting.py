@@ -260,7 +260,7 @@ def _start(new: bool, whole: str, crashed: Callable[[str], str]) -> Iterator[tup
     bound = "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
     yield bound if new else "Yes, its machine did not crash (a killed process is no crash)", whole
     doubts = "The same, but its machine may have crashed" if new else f"Yes, but {_DOUBTS}"
-    yield doubts, crashed("start it, elsewhere if need be")
+    yield doubts, crashed("start it on its disk, anywhere")
 
 
 def _unreached(its_own: str, otherwise: str) -> Iterator[tuple[str, str]]:
@@ -340,8 +340,8 @@ def _never(leaderless: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -
         )
         if any(frozenset(away(each)) - lost for each in leaderless):
             yield (
-                "Once another broker leads, copy the directories of one that was away before you start it: on "
-                "joining, it deletes what the leader lacks."
+                "Once another broker leads, and before you start one that was away, copy its directories: on joining, "
+                "it deletes what the leader lacks."
             )
 
 

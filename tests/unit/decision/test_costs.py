@@ -63,7 +63,8 @@ def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
 ) -> None:
     (said,) = before_consent(planned(*held))
 
-    assert said == f"{told} a place outside log.dirs: what the next leader lacks is deleted there within seconds."
+    deleted = "what the next leader lacks is deleted inside log.dirs within seconds."
+    assert said == f"{told} a place outside log.dirs: {deleted}"
 
 
 def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:

@@ -172,7 +172,7 @@ class TestKeepOff:
     def test_a_pod_that_may_go_is_named_after_what_would_make_it_anew_and_both_where_they_are(self) -> None:
         assert keep_off(seen_with(POD), DEAD, Kubectl("kafka", " --context production")) == (
             "first kubectl scale deployment strimzi-cluster-operator --replicas 0 --namespace STRIMZI --context "
-            "production (STRIMZI: docs/how-to/silent-broker.md); once ITS Pod is gone, kubectl delete pod "
+            "production (STRIMZI: docs/how-to/silent-broker.md); once Strimzi's Pod is gone, kubectl delete pod "
             "prod-brokers-1 --namespace kafka --context production; once another leads, scale it to 1: until then "
             "Strimzi mends no Kafka"
         )

@@ -47,13 +47,13 @@ NEVER = (
     "no leader: Kafka can elect it, and the others then delete ALL that they hold."
 )
 LATER = (
-    "Once another broker leads, copy the directories of one that was away before you start it: on joining, it deletes "
+    "Once another broker leads, and before you start one that was away, copy its directories: on joining, it deletes "
     "what the leader lacks."
 )
 DOUBTFUL = "Yes, but its machine may have crashed, or is dead, or its volume was detached by force or restored: "
 CRASHED = (
-    f"{DOUBTFUL}first copy the directories FROM broker 2, 3, 4 and 5: they delete what it lost. Then start it, "
-    "elsewhere if need be."
+    f"{DOUBTFUL}first copy the directories FROM broker 2, 3, 4 and 5: they delete what it lost. Then start it "
+    "on its disk, anywhere."
 )
 UNREACHED = (
     "It runs, but can't be reached: repair its network, and wait. Approve nothing: clients may still write to it."
@@ -149,7 +149,7 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
     ) in said
     assert (
         f"{DOUBTFUL}first copy the directories off the disk of broker 2, before it starts or is reached again: that "
-        "one deletes what it lost. Then start it, elsewhere if need be."
+        "one deletes what it lost. Then start it on its disk, anywhere."
     ) in said
 
 
@@ -171,7 +171,7 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     assert crashed == (
         f"{DOUBTFUL}ask the same of broker 2 before you start either; first copy the directories FROM broker 3, 4 and "
         "5, and off the disk of broker 2, before it starts or is reached again: they delete what it lost. Then start "
-        "it, elsewhere if need be."
+        "it on its disk, anywhere."
     )
     assert no.startswith(
         f"{LOST}approve nothing yet; ask the same of broker 2 (Kafka can elect it), then read the next plan. Only if "

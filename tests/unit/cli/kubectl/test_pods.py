@@ -102,7 +102,7 @@ def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plu
 
     assert "DANGER: claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC" in told
     assert (
-        "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, while its"
+        "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, until"
         in told
     )
 

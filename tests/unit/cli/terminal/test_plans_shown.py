@@ -104,8 +104,8 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     shown = " ".join(card_of("the_claim_of_the_last_member_is_new").split())
     assert "a Pod that is Pending starts on it as soon as it can" in shown
     assert (
-        "Keep it off NOW, while its partitions have no leader: first kubectl scale deployment strimzi-cluster-operator "
-        "--replicas 0 --namespace STRIMZI (STRIMZI: docs/how-to/silent-broker.md); once ITS Pod is gone, kubectl "
+        "Keep it off NOW, until another leads: first kubectl scale deployment strimzi-cluster-operator "
+        "--replicas 0 --namespace STRIMZI (STRIMZI: docs/how-to/silent-broker.md); once Strimzi's Pod is gone, kubectl "
         "delete pod prod-brokers-1 --namespace kafka; once another leads, scale it to 1: until then Strimzi mends no "
         "Kafka."
     ) in shown
@@ -150,7 +150,7 @@ def test_a_broker_that_is_to_be_stopped_is_told_with_the_commands_that_stop_it()
     _, *told = card_of("a_member_is_back_with_less").splitlines()
     shown = " ".join(told)
     assert shown.startswith("DANGER: STOP BROKER 1 NOW: first kubectl scale deployment strimzi-cluster-operator --repl")
-    assert "; once ITS Pod is gone, kubectl delete pod prod-brokers-1 --namespace kafka; " in shown, (
+    assert "; once Strimzi's Pod is gone, kubectl delete pod prod-brokers-1 --namespace kafka; " in shown, (
         "it is Ready: it runs"
     )
     assert "until then Strimzi mends no Kafka. Do not approve yet." in shown
