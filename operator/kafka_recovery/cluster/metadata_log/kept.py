@@ -36,12 +36,13 @@ class KeptPartition:
 
 @dataclass(frozen=True, slots=True)
 class KeptRegistration:
-    """A registration of a broker's process. `epoch`: also its offset in the log."""
+    """A registration of a broker's process, as in `Registration`."""
 
     broker: int
     epoch: int
     incarnation: UUID
     directories: tuple[UUID, ...]
+    failed: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
         for id in _who_held(each.steps):  # a former leader's processes tell whether transactions are in doubt
             oldest[id] = min(oldest.get(id, upto), each.steps[0].since)
     registrations = [
-        KeptRegistration(id, each.epoch, each.incarnation, tuple(sorted(each.directories)))
+        KeptRegistration(id, each.epoch, each.incarnation, tuple(sorted(each.directories)), tuple(sorted(each.failed)))
         for id, since in sorted(oldest.items())
         for each in fold.processes.since(id, since)
     ]
@@ -171,7 +172,8 @@ def _by_broker(kept: KeptHistory) -> dict[int, list[Registration]]:
     """Of each broker that held a replica of these partitions, also of one that never registered."""
     of: dict[int, list[Registration]] = {id: [] for each in kept.partitions for id in _who_held(each.steps)}
     for each in kept.registrations:
-        of.setdefault(each.broker, []).append(Registration(each.epoch, each.incarnation, frozenset(each.directories)))
+        directories, failed = frozenset(each.directories), frozenset(each.failed)
+        of.setdefault(each.broker, []).append(Registration(each.epoch, each.incarnation, directories, failed))
     return of
 
 

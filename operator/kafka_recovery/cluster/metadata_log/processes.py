@@ -18,12 +18,13 @@ from kafka_recovery.domain.history import MOST_STEPS
 class Registration:
     """A process of a broker, or the same one anew after the controller had lost it: then with the same incarnation.
 
-    `directories`: those of its log directories that have not failed since.
+    `directories`: all that it began with; `failed`: those of them that have failed since, or may have.
     """
 
     epoch: int
     incarnation: UUID
     directories: frozenset[UUID]
+    failed: frozenset[UUID] = frozenset()
 
 
 @dataclass(slots=True)
@@ -49,12 +50,12 @@ class Processes:
             case BrokerRegistrationChangeRecord() if record.log_dirs is not None:
                 known = self.known.get(record.broker_id, [])
                 if known and known[-1].epoch == record.broker_epoch:
-                    known[-1] = replace(known[-1], directories=frozenset(record.log_dirs))
+                    known[-1] = replace(known[-1], failed=known[-1].directories - frozenset(record.log_dirs))
 
     def lose(self) -> None:
-        """A record that may tell of directories that failed can't be read: none is known to be left."""
+        """A record that may tell of directories that failed can't be read: all of them may have."""
         for known in self.known.values():
-            known[-1:] = [replace(each, directories=frozenset()) for each in known[-1:]]
+            known[-1:] = [replace(each, failed=each.directories) for each in known[-1:]]
 
     def since(self, id: int, offset: int) -> Sequence[Registration]:
         """The registration of the process that ran at this offset, and every later one."""

@@ -90,9 +90,11 @@ def directory_of(partition: PartitionState, id: int, has: Registration) -> str |
 
 
 def _of(lies: UUID, has: Registration) -> str | None:
-    """A process that lacks the assigned directory has the log in one of its others, or nowhere."""
-    if lies == LOST:
-        return f"one that had failed, as of {has.epoch}"
+    """A process that lacks the assigned directory has the log in one of its others, or nowhere. What has failed is not
+    what any other process has.
+    """
+    if lies == LOST or lies in has.failed:
+        return f"{lies}, which had failed, as of {has.epoch}"
     if lies in (UNASSIGNED, MIGRATING) or not has.directories:
         return None
     return str(lies) if lies in has.directories else f"one of {', '.join(sorted(map(str, has.directories)))}"

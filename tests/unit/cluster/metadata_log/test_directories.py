@@ -159,6 +159,18 @@ def test_a_copy_on_a_disk_that_failed_is_not_intact_once_that_is_mended() -> Non
     assert is_b_intact(another)
 
 
+@pytest.mark.parametrize("told_of", [False, True], ids=["not told where it lies now", "told"])
+def test_neither_is_one_whose_disk_failed_and_was_taken_out_before_a_clean_stop(*, told_of: bool) -> None:
+    """Kafka keeps the broker in the ELR: each disk that it is started with says that it stopped cleanly."""
+    log = with_two_disks(elr=True)
+    log.add(failed(told(log).starts[-1].epoch, [SECOND]))
+    log.add(registered(B, log.end, disks=[SECOND]))
+    if told_of:
+        log.add(lies_in(SECOND))
+
+    assert not is_b_intact(log)
+
+
 def test_what_is_told_of_an_earlier_process_changes_nothing() -> None:
     log = with_two_disks()
     log.add(failed(told(created()).starts[1].epoch, [SECOND]))
@@ -185,20 +197,41 @@ def test_a_controller_whose_elr_was_switched_off_proves_no_clean_stop() -> None:
     assert not is_intact(BrokerId(B), told(log))
 
 
+def test_a_disk_that_failed_is_remembered_when_kafka_has_cut_the_log_off() -> None:
+    log = with_two_disks()
+    epoch = told(log).starts[-1].epoch
+    log.add(failed(epoch, [SECOND]))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    kept = log.image().kept()
+    log.add(registered(B, log.end, disks=BOTH))
+    state = cut_off(registered(B, epoch, disks=[SECOND]), (DISKS[A], FIRST, DISKS[C]))
+
+    again = restarted(log, kept, cut, state).history(ORDERS, 0)
+
+    assert again == log.history()
+    assert not is_intact(BrokerId(B), on_one_boot(again))
+
+
+def cut_off(b: bytes, directories: Sequence[UUID]) -> bytes:
+    """The snapshot behind which Kafka cuts off such a log, when A has died."""
+    return snapshot(
+        record("Topic", 0, Values(name="orders", topic_id=ORDERS)),
+        minimum_of("orders", "2"),
+        registered(A, 2),
+        b,
+        registered(C, 4),
+        whole((A, B, C), isr=(A,), leader=NO_LEADER, leader_epoch=1, directories=directories),
+    )
+
+
 def test_where_a_copy_lay_is_remembered_when_kafka_has_cut_the_log_off() -> None:
     log = with_two_disks()
     epoch = log.add(registered(B, log.end, disks=[SECOND]))
     log.add(lies_in(SECOND))
     cut = log.end
     log.add(record("NoOp", 0, Values()))
-    state = snapshot(
-        record("Topic", 0, Values(name="orders", topic_id=ORDERS)),
-        minimum_of("orders", "2"),
-        registered(A, 2),
-        registered(B, epoch, disks=[SECOND]),
-        registered(C, 4),
-        whole((A, B, C), isr=(A,), leader=NO_LEADER, leader_epoch=1, directories=(DISKS[A], SECOND, DISKS[C])),
-    )
+    state = cut_off(registered(B, epoch, disks=[SECOND]), (DISKS[A], SECOND, DISKS[C]))
 
     again = restarted(log, log.image().kept(), cut, state).history(ORDERS, 0)
 
