@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
@@ -72,8 +73,7 @@ class Incident:
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """One of its conditions; empty if it is not there."""
-        conditions: Sequence[Mapping[str, Any]] = self.recovery.status.get("conditions") or ()
-        return next((each for each in conditions if each.get("type") == kind), {})
+        return condition_of(self.recovery.status, kind)
 
     @property
     def plans(self) -> tuple[PlanTold, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from rich.console import Group, RenderableType
 
@@ -22,6 +21,7 @@ from kafka_recovery.cli.terminal.tables import card_table
 from kafka_recovery.decision.card import card
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.recoveries.plan_history import Became
 from kafka_recovery.kube.resources.fields import Word
 from kafka_recovery.kube.resources.kinds import APPROVALS
@@ -112,16 +112,10 @@ def _why_not_used(incident: Incident, word: Object) -> str:
         if told is not None and told.became is Became.CARRIED_OUT:
             return ""
         return f"it names plan {digest[:12]}, {became(told) if told else 'of which nothing is known here'}"
-    accepted = _answer(word)
+    accepted = condition_of(word.get("status"), "Accepted")
     if accepted.get("status") == "False":
         return f"{accepted.get('reason')}: {accepted.get('message') or 'the operator says no more'}"
     return f"the recovery has ended: {incident.message}" if incident.finished else ""
-
-
-def _answer(word: Object) -> Mapping[str, Any]:
-    """The condition Accepted of an approval; empty: it was not answered yet."""
-    conditions = (word.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == "Accepted"), {})
 
 
 def _plans(incident: Incident) -> Iterator[RenderableType]:
@@ -153,7 +147,7 @@ def _said(said: Sequence[Object]) -> Iterator[RenderableType]:
 
 
 def _word_row(word: Object) -> tuple[object, ...]:
-    spec, accepted = word["spec"], _answer(word)
+    spec, accepted = word["spec"], condition_of(word.get("status"), "Accepted")
     why = spec.get("reason") or "-"
     return (spec["approver"], spec["decision"], spec["planDigest"][:12], _accepted(accepted), why)
 

@@ -25,9 +25,10 @@ from kafka_recovery.kube.clusters.held import HeldClusters
 from kafka_recovery.kube.clusters.kept_histories import KeptHistories
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster, no_such_cluster
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
-from kafka_recovery.kube.clusters.status_writer import ClusterStatusWriter, condition_of, is_of
+from kafka_recovery.kube.clusters.status_writer import ClusterStatusWriter, is_of
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, follower, others, way_in
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -174,7 +175,7 @@ class Clusters:
         altered = await self._altered(key, raw)
         old = raw.get("status", {}) if is_of(raw, spec.cluster_id) else {}
         view = cluster.watcher.view
-        was_well = condition_of(old.get("conditions", ()), "Ready").get("status") == "True"
+        was_well = condition_of(old, "Ready").get("status") == "True"
         if was_well and view.scanned_at is None and view.scan_fault is None and view.isolated is None:
             await self._claimed(raw)
             return AGAIN  # the first look has not ended yet, which is no reason to take back what was told

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
 from kafka_recovery.kube.clusters.held import NONE_ALTERED
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.clusters.pod_witness import NO_PODS
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
+from kafka_recovery.kube.machinery.conditions import Standing, condition, cut, instant, merged
 from kafka_recovery.kube.watching.room import NO_ROOM
 from kafka_recovery.kube.watching.waits import WAITS
 from kafka_recovery.kube.watching.watch import BrokerState
@@ -92,13 +91,12 @@ def watched(
     if waits := Counter(why for why in view.left.values() if why.code in (*WAITS, NO_ROOM)):
         told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
         status["waitsFor"] = [
-            {"reason": why.code, "message": printable(why.message)[:LONGEST_MESSAGE], "partitions": number}
-            for why, number in told
+            {"reason": why.code, "message": cut(why.message), "partitions": number} for why, number in told
         ]
     if view.pulsed_at is not None:
-        status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
+        status["lastProbe"] = instant(now - (view.at - view.pulsed_at))
     if last:
-        status["lastAutomaticElection"] = {"at": _instant(last.at), "recoveryUid": last.recovery_uid}
+        status["lastAutomaticElection"] = {"at": instant(last.at), "recoveryUid": last.recovery_uid}
     return status
 
 
@@ -225,8 +223,4 @@ _UNKNOWN = frozenset(
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:
     """As it was told before, while the state is the same: clocks drift, and a status must not change for that."""
     known: Mapping[str, Any] = next((each for each in old.get("brokerStates", ()) if each.get("id") == int(broker)), {})
-    return str(known["since"]) if known.get("state") == state and "since" in known else _instant(at)
-
-
-def _instant(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return str(known["since"]) if known.get("state") == state and "since" in known else instant(at)

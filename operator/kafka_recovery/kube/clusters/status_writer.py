@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.held import WAITS
 from kafka_recovery.kube.machinery.api import Api, Object
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.news import News
@@ -57,19 +57,14 @@ class ClusterStatusWriter:
         if await write_status(self._api, CLUSTERS.path(meta["namespace"], meta["name"]), raw, status) is None:
             return
         for kind in _WELL:
-            before = condition_of(raw.get("status", {}).get("conditions", ()), kind)
-            after = condition_of(status["conditions"], kind)
+            before = condition_of(raw.get("status"), kind)
+            after = condition_of(status, kind)
             known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
             if after and known and self._news.is_told(meta["uid"], before, after):
                 warn = after["status"] != _WELL[kind]
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
-
-
-def condition_of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    """The condition of a type; empty: there is none."""
-    return next((each for each in conditions if each.get("type") == kind), {})
 
 
 def is_of(raw: Object, cluster_id: str) -> bool:

@@ -12,7 +12,8 @@ from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.ports import Job, Owner
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking
-from kafka_recovery.kube.fleet.runs import Active, State, written
+from kafka_recovery.kube.fleet.runs import Active, State
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.kube.resources.kinds import API_VERSION, GROUP, RANKINGS, Meta
 
 RANKING_LABEL = f"{GROUP}/fleet-ranking"
@@ -139,7 +140,7 @@ def job(ranking: FleetRanking, active: Active, prefixes: Prefixes = NONE) -> Job
 def _no_older(ranking: FleetRanking, active: Active) -> tuple[str, ...]:
     if ranking.spec.max_evidence_age is None:
         return ()
-    return ("--not-before", written(active.started_at - ranking.spec.max_evidence_age))
+    return ("--not-before", instant(active.started_at - ranking.spec.max_evidence_age))
 
 
 def _settings(given: Mapping[str, str]) -> dict[str, str]:

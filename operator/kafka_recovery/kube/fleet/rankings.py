@@ -27,6 +27,7 @@ from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
 from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, NotServed, Object
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.news import News
@@ -296,7 +297,7 @@ class Rankings:
         written = await write_status(self._api, RANKINGS.path(meta["namespace"], meta["name"]), raw, status)
         if written is None:
             raise Requeue
-        before, after = _ready(raw.get("status") or {}), _ready(status)
+        before, after = condition_of(raw.get("status"), "Ready"), condition_of(status, "Ready")
         if self._news.is_told(meta["uid"], before, after):
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             what = f"FleetRanking {meta['namespace']}/{meta['name']}"
@@ -321,10 +322,6 @@ def _coming(ranking: FleetRanking, now: datetime) -> datetime | Reason | None:
         return next_due(ranking.spec.schedule, now)
     except InvalidDocument as invalid:
         return Reason("InvalidSpec", str(invalid))
-
-
-def _ready(status: dict[str, Any]) -> dict[str, Any]:
-    return next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
 
 
 def _old(raw: Object) -> tuple[int, dict[str, Any]]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.outcome import RunOutcome
-from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.leaders import LONGEST
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
+from kafka_recovery.kube.machinery.conditions import cut, instant
 
 MOST_RUNS = 20
 """Finished runs in status; the schema's bound."""
@@ -108,7 +107,7 @@ def remembered(status: Mapping[str, Any]) -> Memory:
         return Memory(
             active=_active(active) if active else None,
             runs=tuple(_run(each) for each in status.get("runs") or ()),
-            last_due=_instant(due) if due else None,
+            last_due=_read_instant(due) if due else None,
             summary=status.get("summary") or {},
         )
     except (KeyError, ValueError, TypeError, AttributeError) as wrong:
@@ -121,28 +120,17 @@ def as_status(memory: Memory) -> dict[str, Any]:
     if memory.active:
         said["active"] = _said_of_active(memory.active)
     if memory.last_due:
-        said["lastDueAt"] = written(memory.last_due)
+        said["lastDueAt"] = instant(memory.last_due)
     if memory.summary:
         said["summary"] = dict(memory.summary)
     return said
 
 
-def written(at: datetime) -> str:
-    """An instant as Kubernetes writes it: UTC, whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _instant(text: str) -> datetime:
+def _read_instant(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
     return at
-
-
-def _line(text: str) -> str:
-    """As the schema takes it."""
-    line = printable(text)
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
 
 
 def _active(said: Mapping[str, Any]) -> Active:
@@ -154,14 +142,14 @@ def _active(said: Mapping[str, Any]) -> Active:
         application=said["application"],
         adapter=Adapter(said["adapter"]),
         state=State(said["state"]),
-        started_at=_instant(said["startedAt"]),
-        attempted_at=_instant(said["attemptedAt"]),
+        started_at=_read_instant(said["startedAt"]),
+        attempted_at=_read_instant(said["attemptedAt"]),
         policy_digest=said["policyDigest"],
         question=said["question"],
         result=said["result"],
         driver=said.get("driver"),
         ending=Reason(ending, message) if ending else None,
-        ending_at=_instant(said["endingAt"]) if ending else None,
+        ending_at=_read_instant(said["endingAt"]) if ending else None,
         message=message,
     )
 
@@ -173,17 +161,17 @@ def _said_of_active(active: Active) -> dict[str, Any]:
         "application": active.application,
         "adapter": str(active.adapter),
         "state": str(active.state),
-        "startedAt": written(active.started_at),
-        "attemptedAt": written(active.attempted_at),
+        "startedAt": instant(active.started_at),
+        "attemptedAt": instant(active.attempted_at),
         "policyDigest": active.policy_digest,
         "question": active.question,
         "result": active.result,
-        "message": _line(active.ending.message if active.ending else active.message),
+        "message": cut(active.ending.message if active.ending else active.message),
     }
     if active.driver:
         said["driver"] = active.driver
     if active.ending and active.ending_at:
-        said |= {"ending": active.ending.code, "endingAt": written(active.ending_at)}
+        said |= {"ending": active.ending.code, "endingAt": instant(active.ending_at)}
     return said
 
 
@@ -193,8 +181,8 @@ def _run(said: Mapping[str, Any]) -> Run:
         application=said["application"],
         adapter=Adapter(said["adapter"]),
         attempts=int(said["attempts"]),
-        started_at=_instant(said["startedAt"]),
-        ended_at=_instant(said["endedAt"]),
+        started_at=_read_instant(said["startedAt"]),
+        ended_at=_read_instant(said["endedAt"]),
         outcome=RunOutcome(said["outcome"]),
         reason=Reason(said["reason"], said["message"]),
         policy_digest=said["policyDigest"],
@@ -210,11 +198,11 @@ def _said_of_run(run: Run) -> dict[str, Any]:
         "application": run.application,
         "adapter": str(run.adapter),
         "attempts": run.attempts,
-        "startedAt": written(run.started_at),
-        "endedAt": written(run.ended_at),
+        "startedAt": instant(run.started_at),
+        "endedAt": instant(run.ended_at),
         "outcome": str(run.outcome),
         "reason": run.reason.code,
-        "message": _line(run.reason.message),
+        "message": cut(run.reason.message),
         "policyDigest": run.policy_digest,
         "result": run.result,
     }

@@ -13,8 +13,8 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Summary
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.formats.printable import printable
-from kafka_recovery.kube.fleet.runs import Active, Memory, Run, State, as_status, written
-from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
+from kafka_recovery.kube.fleet.runs import Active, Memory, Run, State, as_status
+from kafka_recovery.kube.machinery.conditions import Standing, instant, merged, standing
 
 WORST = 10
 """Losses of brokers in status; the schema's bound."""
@@ -40,7 +40,7 @@ def status_of(
         **as_status(memory),
         "conditions": merged(old.get("conditions") or (), conditions, now),
     }
-    return said | ({"nextRunAt": written(next_run)} if next_run else {})
+    return said | ({"nextRunAt": instant(next_run)} if next_run else {})
 
 
 def untold(trouble: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def summary_of(run: Run, numbers: Summary) -> dict[str, Any]:
         {to_camel(name): _fitting(to_camel(name), value) for name, value in asdict(each).items()}
         for each in numbers.worst[:WORST]
     ]
-    return {"run": run.name, "at": written(run.ended_at), **said} | ({"worst": worst} if worst else {})
+    return {"run": run.name, "at": instant(run.ended_at), **said} | ({"worst": worst} if worst else {})
 
 
 def _standing(
@@ -83,7 +83,7 @@ def _standing(
     if suspended:
         return Standing.DONE, Reason("Suspended", "no run begins while spec.suspend is true")
     return Standing.DONE, Reason(
-        "AsExpected", f"the first run is due at {written(next_run)}" if next_run else "no run is due"
+        "AsExpected", f"the first run is due at {instant(next_run)}" if next_run else "no run is due"
     )
 
 

@@ -42,17 +42,31 @@ def condition(kind: str, holds: bool | None, reason: str, message: str, generati
     """
     if not _REASON.fullmatch(reason):
         raise ValueError(f"{reason!r} is no reason of a condition; write a CamelCase word")
-    message = printable(message)
-    if len(message) > LONGEST_MESSAGE:
-        message = message[: LONGEST_MESSAGE - 1] + "…"
-    status = _WORDS[holds]
-    return {"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": generation}
+    said = {"type": kind, "status": _WORDS[holds], "reason": reason, "message": cut(message)}
+    return said | {"observedGeneration": generation}
+
+
+def cut(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Any text on one line, as a status takes it; what is longer ends in an ellipsis."""
+    text = printable(text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def instant(at: datetime) -> str:
+    """A moment as Kubernetes writes it: UTC, whole seconds."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def standing(how: Standing, reason: str, message: str, generation: int) -> tuple[Condition, ...]:
     """Ready, Reconciling and Stalled; the last two are never both true."""
     kinds = zip(("Ready", "Reconciling", "Stalled"), how.value, strict=True)
     return tuple(condition(kind, holds, reason, message, generation) for kind, holds in kinds)
+
+
+def condition_of(status: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
+    """The condition of a type that a status has; empty: there is none."""
+    conditions: Sequence[Mapping[str, Any]] = (status or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == kind), {})
 
 
 def merged(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], now: datetime) -> list[Condition]:
@@ -73,4 +87,4 @@ def merged(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], n
 def _since(before: Mapping[str, Any] | None, status: str, now: datetime) -> str:
     if before and before.get("status") == status and before.get("lastTransitionTime"):
         return str(before["lastTransitionTime"])
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant(now)

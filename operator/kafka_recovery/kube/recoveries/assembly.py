@@ -16,6 +16,7 @@ from kafka_recovery.kube.clusters.cool_down import UnaskedTry
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api
+from kafka_recovery.kube.machinery.conditions import condition_of
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
@@ -191,5 +192,5 @@ class _Parts:
 
 def _only_observed(status: Mapping[str, Any]) -> Reason | None:
     """What an earlier process said, until the rules were read again."""
-    ready: Mapping[str, Any] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+    ready = condition_of(status, "Ready")
     return Reason(ready["reason"], ready["message"]) if ready.get("reason") == OBSERVE_ONLY else None

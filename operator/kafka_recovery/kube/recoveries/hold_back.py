@@ -23,9 +23,8 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.policy import HoldBack
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, Kept, Object
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
+from kafka_recovery.kube.machinery.conditions import cut
 from kafka_recovery.kube.machinery.status_changes import Statuses, change_status
 from kafka_recovery.kube.resources.kinds import RECOVERIES, UNFINISHED
 from kafka_recovery.kube.resources.objects import Key
@@ -301,7 +300,7 @@ def let_go_of(status: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_said(holding: Holding) -> dict[str, Any]:
     pods = [{"name": each.name, "broker": int(each.broker)} for each in holding.pods]
-    not_held = [{"broker": int(each.broker), "message": _cut(each.why)} for each in holding.not_held]
+    not_held = [{"broker": int(each.broker), "message": cut(each.why)} for each in holding.not_held]
     return {name: said for name, said in (("pods", pods), ("notHeld", not_held)) if said}
 
 
@@ -315,7 +314,3 @@ def _why(trouble: Exception) -> str:
     if isinstance(trouble, TimeoutError):
         return f"it took longer than {LONGEST.total_seconds():g} s"
     return str(trouble)
-
-
-def _cut(text: str) -> str:
-    return printable(text)[:LONGEST_MESSAGE]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.machinery.conditions import cut, instant
 
 LISTED = 20
 """So many plans a status lists; those that were begun stay named in `status.begun`."""
@@ -68,9 +68,9 @@ class PlanTold:
         fields = {
             "madeAt": self.made_at,
             "at": self.at,
-            "message": printable(self.message)[:LONGEST],
+            "message": cut(self.message, LONGEST),
             "replacedBy": self.replaced_by,
-            "differs": printable(self.differs)[:LONGEST],
+            "differs": cut(self.differs, LONGEST),
         }
         told = {name: value for name, value in fields.items() if value}
         return {
@@ -103,7 +103,9 @@ class PlanHistory:
     def ends(self, digest: str, became: Became, message: str = "") -> None:
         """It is not the plan of this moment any more."""
         if digest in self.plans:
-            self.plans[digest] = replace(self.plans[digest], became=became, at=instant(), message=message)
+            self.plans[digest] = replace(
+                self.plans[digest], became=became, at=instant(datetime.now(UTC)), message=message
+            )
 
     def knows(self, plan: PlanTold) -> None:
         """A plan that is in the journal: one that is told of already is left as it is."""
@@ -140,10 +142,5 @@ def _became(word: str) -> Became:
 def _followed(told: PlanTold, by: str, differs: str) -> PlanTold:
     """An earlier plan, now that this one is shown; what was followed before stays as it is."""
     if told.became in (Became.CURRENT, Became.VOID):
-        told = replace(told, became=Became.REPLACED, at=told.at or instant())
+        told = replace(told, became=Became.REPLACED, at=told.at or instant(datetime.now(UTC)))
     return told if told.replaced_by else replace(told, replaced_by=by, differs=differs)
-
-
-def instant(at: datetime | None = None) -> str:
-    """A moment, as statuses write it; None: now."""
-    return (at or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,8 +17,9 @@ from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.measured import tell_of
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
-from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold, instant
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold
 from kafka_recovery.kube.recoveries.status import (
     ELECTED,
     REFUSED_BY_APPROVER,

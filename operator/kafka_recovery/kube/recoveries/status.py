@@ -21,9 +21,8 @@ from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical
-from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal.shown_plans import BEGUN
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.machinery.conditions import Standing, condition, cut, instant, merged, standing
 from kafka_recovery.kube.recoveries.hold_back import HOLD_BACK, let_go_of
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.recoveries.void_attestations import VOID_ATTESTATIONS, void_as_said
@@ -219,7 +218,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     if known.end:
         status = let_go_of(status)
         status["outcome"] = str(known.end)
-        status["finishedAt"] = old.get("finishedAt") or _instant(now)
+        status["finishedAt"] = old.get("finishedAt") or instant(now)
     if known.left:
         status["leftOffline"] = left_offline(known.left)
     if plan := (_plan(known.lasting) if known.lasting else {}) | _waiting(known) | _cost(known):
@@ -267,7 +266,7 @@ def aborted(
         **({"plans": plans} if plans else {}),
         "finished": True,
         "outcome": str(End.ABORTED),
-        "finishedAt": _instant(now),
+        "finishedAt": instant(now),
         **({"leftOffline": left_offline(left)} if left else {}),
     }
 
@@ -292,18 +291,18 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
     return {
         "digest": plan.digest,
         "policyDigest": plan.policy_digest,
-        "madeAt": _instant(plan.made_at),
+        "madeAt": instant(plan.made_at),
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
         **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
-        **({"summary": _cut(plan.summary, LONGEST_ADVICE)} if plan.summary else {}),
+        **({"summary": cut(plan.summary, LONGEST_ADVICE)} if plan.summary else {}),
     }
 
 
 def _waiting(known: Known) -> dict[str, str]:
     """Why a person is asked, and what is better than electing: once others lead, that would be bad advice."""
     asked = known.plan if known.phase is Phase.AWAITING_APPROVAL else None
-    said = {"askedBecause": _cut(asked.because), "waiting": _cut(asked.waiting, LONGEST_ADVICE)} if asked else {}
+    said = {"askedBecause": cut(asked.because), "waiting": cut(asked.waiting, LONGEST_ADVICE)} if asked else {}
     return {word: told for word, told in said.items() if told}
 
 
@@ -311,7 +310,7 @@ def _may_lose(cost: BrokerCost) -> dict[str, Any]:
     said = {"broker": int(cost.broker), "records": cost.records, "partitions": cost.partitions}
     if not cost.unknown:
         return said
-    return said | {"unknownPartitions": cost.unknown, "certainOffsets": cost.certain, "because": _cut(cost.because)}
+    return said | {"unknownPartitions": cost.unknown, "certainOffsets": cost.certain, "because": cut(cost.because)}
 
 
 def _cost(known: Known) -> dict[str, Any]:
@@ -325,7 +324,7 @@ def _cost(known: Known) -> dict[str, Any]:
 
 def _told(outcome: PartitionOutcome) -> dict[str, str]:
     reason = outcome.reason or Reason(str(outcome.outcome), "no reason was given")
-    return {"partition": str(outcome.id), "reason": reason.code, "message": _cut(reason.message)}
+    return {"partition": str(outcome.id), "reason": reason.code, "message": cut(reason.message)}
 
 
 def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
@@ -370,12 +369,3 @@ def _verified(known: Known) -> tuple[str, str]:
         gone = f"; {total - recovered} are gone" if recovered < total else ""
         return "AsExpected", f"{recovered} of {total} partitions have a leader that answered itself{gone}"
     return "NotYet" if known.end is None else str(known.end), f"{recovered} of {total} partitions have a leader"
-
-
-def _instant(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _cut(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    text = printable(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"

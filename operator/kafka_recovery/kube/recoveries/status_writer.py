@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, Object
-from kafka_recovery.kube.machinery.conditions import condition, merged
+from kafka_recovery.kube.machinery.conditions import condition, condition_of, merged
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.news import News
@@ -96,7 +96,7 @@ class StatusWriter:
         meta = raw["metadata"]
         if await write_status(self._api, RECOVERIES.path(meta["namespace"], meta["name"]), raw, status) is None:
             return False
-        before, after = _ready(raw.get("status", {})), _ready(status)
+        before, after = condition_of(raw.get("status"), "Ready"), condition_of(status, "Ready")
         if self._news.is_told(meta["uid"], before, after):
             turn = Reason(after["reason"], after["message"])
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
@@ -113,7 +113,3 @@ def _unknown(approval: Object) -> unknown.UnknownFields:
     """What stands in an approval that is not known here."""
     said = heard(approval)
     return said.unknown if isinstance(said, RecoveryApproval) else unknown.NONE
-
-
-def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next((each for each in status.get("conditions", ()) if each.get("type") == "Ready"), {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kafka_recovery.decision.attesting import ANSWERS
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import one_line
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.recovery.signs_of_life import Said
 
 VOID_ATTESTATIONS = "voidAttestations"
@@ -35,7 +36,7 @@ def void_as_said(void: Mapping[Said, Reason]) -> list[dict[str, Any]]:
         {
             "broker": int(broker),
             "by": by,
-            "at": f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "at": instant(at),
             "message": one_line(why.message, _LONGEST),
         }
         for (broker, by, at), why in newest

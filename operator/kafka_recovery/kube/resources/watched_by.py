@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.kube.resources.kinds import WATCHED_BY, watched_by
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.clock import SystemClock
@@ -92,7 +93,7 @@ class Places:
         if self.lease is None:
             return dict(status)
         told = old.get(WATCHED_BY) or {}
-        at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = instant(now)
         if watched_by(old) == self.lease and _is_young(told.get("renewed"), now, self.times.renew):
             at = told["renewed"]
         namespace, name = self.lease
