@@ -210,17 +210,13 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     """The whole status that we own; conditions keep their transition times where nothing flipped."""
     status: dict[str, Any] = {
         "observedGeneration": generation,
-        "finished": known.end is not None,
+        "finished": False,
         "partitions": _counts(known.counts),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
     status |= {name: old[name] for name in (BEGUN, FROM_INCIDENT, HOLD_BACK) if name in old}
     if known.end:
-        status = let_go_of(status)
-        status["outcome"] = str(known.end)
-        status["finishedAt"] = old.get("finishedAt") or instant(now)
-    if known.left:
-        status["leftOffline"] = left_offline(known.left)
+        status = _over(status, known.end, old.get("finishedAt") or instant(now), known.left)
     if plan := (_plan(known.lasting) if known.lasting else {}) | _waiting(known) | _cost(known):
         status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
     if known.history:
@@ -260,15 +256,16 @@ def aborted(
     why: Reason, generation: int, old: Mapping[str, Any], now: datetime, left: Sequence[Outage]
 ) -> dict[str, Any]:
     """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
-    plans = [_never_begun(told) for told in old.get("plans", ())]
-    return {
-        **let_go_of(untaken(why, generation, old, now, stuck=True)),
-        **({"plans": plans} if plans else {}),
-        "finished": True,
-        "outcome": str(End.ABORTED),
-        "finishedAt": instant(now),
-        **({"leftOffline": left_offline(left)} if left else {}),
-    }
+    told = untaken(why, generation, old, now, stuck=True)
+    if "plans" in told:
+        told["plans"] = [_never_begun(plan) for plan in told["plans"]]
+    return _over(told, End.ABORTED, instant(now), left)
+
+
+def _over(status: dict[str, Any], end: End, at: str, left: Sequence[Outage]) -> dict[str, Any]:
+    """The same of a recovery that has ended. `left`: what it leaves without a leader."""
+    told = {**let_go_of(status), "finished": True, "outcome": str(end), "finishedAt": at}
+    return told | ({"leftOffline": left_offline(left)} if left else {})
 
 
 def _never_begun(told: Mapping[str, Any]) -> Mapping[str, Any]:
