@@ -29,6 +29,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 NOT_READ = frozenset(
     {
         "internal",
+        "offline_since",
         "min_isr",
         "unclean_election_enabled",
         "configs_problem.message",

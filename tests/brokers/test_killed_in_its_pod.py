@@ -108,7 +108,7 @@ async def test_a_copy_that_was_begun_anew_on_another_disk_of_the_same_pod_is_not
 
 async def class_of(cluster: KafkaCluster, witness: PodWitness, leader: int = 2) -> LossClass | None:
     """What the election of this broker is proven to be."""
-    seen = await MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), None, witness).gather(
+    seen = await MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), dict, None, witness).gather(
         ALL_OFFLINE, BY_ITSELF.widest_evidence_rules
     )
     decision = decide(seen, BY_ITSELF, waited=timedelta(hours=1), designated={ORDERS: BrokerId(leader)}).elections[
@@ -119,7 +119,7 @@ async def class_of(cluster: KafkaCluster, witness: PodWitness, leader: int = 2) 
 
 async def recovered(kafka: RealKafka, cluster: KafkaCluster, witness: PodWitness, folder: Path) -> Report:
     """By itself, since it is proven: nobody approves."""
-    measured = MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), None, witness)
+    measured = MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), dict, None, witness)
     with local_journal(folder, kafka.cluster_id) as journal:
         election = AssignmentOrderElection(cluster, deadline=READ_WITHIN)
         engine = Engine(measured, election, journal, Says(None), BY_ITSELF, timing=SOON)

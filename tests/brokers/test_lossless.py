@@ -91,7 +91,7 @@ class Watched:
         if not partitions:
             return {}
         plans = Plans()
-        measured = MeasuredCluster(self.cluster, Metrics(), "kafka/prod", LastSeen(), None, self.witness)
+        measured = MeasuredCluster(self.cluster, Metrics(), "kafka/prod", LastSeen(), dict, None, self.witness)
         election = AssignmentOrderElection(self.cluster, deadline=timedelta(seconds=20))
         with local_journal(self.journal, self.kafka.cluster_id) as journal:
             engine = Engine(measured, election, journal, Says(by or None), policy, timing=SOON, observer=plans)

@@ -106,6 +106,7 @@ partitions = st.builds(
     witnessed_ends=st.lists(st.builds(WitnessedEnd, texts, offsets), max_size=2).map(tuple),
     history=st.none() | histories,
     configs_problem=reasons,
+    offline_since=st.none() | instants,
 )
 odd_brokers = st.builds(
     Broker,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
-from kafka_recovery.cluster.metadata import BrokerEntry, PartitionState, TopicConfigs
+from kafka_recovery.cluster.metadata import BrokerEntry, PartitionState, TopicConfigs, topic_uuid
+from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -59,3 +62,17 @@ def partition_of(
         tiered=configs.tiered,
         configs_problem=configs.problem,
     )
+
+
+_BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
+"""Of the clock that a log's timestamps are told by."""
+
+
+def with_history(seen: PartitionEvidence, log: Image, now: datetime) -> PartitionEvidence:
+    """The same, with what the metadata log tells of it. A time that is yet to come is none."""
+    key = topic_uuid(seen.topic_id), seen.id.partition
+    at = log.leaderless_at(*key) if seen.leader is None else None
+    if at is not None and at > (now - _BEGAN) / timedelta(milliseconds=1):
+        at = None
+    since = None if at is None else _BEGAN + timedelta(milliseconds=at)
+    return replace(seen, history=log.history(*key), offline_since=since)

@@ -11,7 +11,7 @@ from functools import partial
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
-from kafka_recovery.cluster.as_evidence import broker_of, partition_of
+from kafka_recovery.cluster.as_evidence import broker_of, partition_of, with_history
 from kafka_recovery.cluster.asking import BRIEF
 from kafka_recovery.cluster.broker_reader import BrokerReader
 from kafka_recovery.cluster.brokers import Brokers
@@ -21,8 +21,8 @@ from kafka_recovery.cluster.local_starts import Asked, Copies, local_starts, wit
 from kafka_recovery.cluster.log_directories import log_directories, with_room
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
-from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
-from kafka_recovery.cluster.metadata_log.image import ELR_FEATURE
+from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
+from kafka_recovery.cluster.metadata_log.image import ELR_FEATURE, Image
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, ReplicaSurvey
@@ -41,7 +41,6 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.log_directories import BrokerDirectories
 from kafka_recovery.domain.policy import EvidenceRules
@@ -136,17 +135,18 @@ class Gathering:
             view = replace(view, as_of=MetadataOffset(watermark - 1))
             if caught_up.states != partitions.states and not again:
                 return await self._evidence(until, again=True)
-        histories = await self._histories(view, measured, (until - loop_time()) / 2)
+        log = await self._log(view, measured, (until - loop_time()) / 2)
         elr = view.said.finalized_features.get(ELR_FEATURE, 0) > 0
         evidence = [
             partition_of(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
-        if isinstance(histories, Mapping):
-            evidence = [replace(each, history=histories.get(each.id)) for each in evidence]
+        if isinstance(log, Image):
+            looked_at, now = {state.id for state in measured}, self.now()
+            evidence = [with_history(each, log, now) if each.id in looked_at else each for each in evidence]
         committed_by_then = MetadataOffset(watermark - 1) if isinstance(watermark, int) else None
         cluster = self._state(view, advancing, elr, timedelta(seconds=loop_time() - began))
-        untold = histories if isinstance(histories, Reason) else None
+        untold = log if isinstance(log, Reason) else None
         cluster = replace(cluster, designated_elections=designates, committed=committed_by_then, history_problem=untold)
         return Evidence(cluster, tuple(evidence), tuple(missing))
 
@@ -270,21 +270,15 @@ class Gathering:
         offered = key is not None and versions is not None and offers_log_info(versions, key)
         return ReplicaLogInfo(key) if key is not None and offered else ListOffsets()
 
-    async def _histories(
-        self, view: View, measured: Sequence[PartitionState], seconds: float
-    ) -> Mapping[TopicPartition, PartitionHistory] | Reason | None:
-        """What the metadata log tells of these partitions, read after their logs were; None: nobody named controllers.
+    async def _log(self, view: View, measured: Sequence[PartitionState], seconds: float) -> Image | Reason | None:
+        """The metadata log, read after the logs of these partitions were; None: nobody named controllers.
 
         It takes so many seconds at most, and ends no look: what is not read by then is read for the next one.
         """
         if not isinstance(self.metadata_log, MetadataLog) or not measured:
             return self.metadata_log if isinstance(self.metadata_log, Reason) else None
         within = min(timedelta(seconds=seconds), self.rules.deadline)
-        image = await self.metadata_log.caught_up(view.cluster.cluster_id, within)
-        if isinstance(image, Reason):
-            return image
-        told = {state.id: image.history(topic_uuid(state.topic_id), state.id.partition) for state in measured}
-        return {id: history for id, history in told.items() if history is not None}
+        return await self.metadata_log.caught_up(view.cluster.cluster_id, within)
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition]

@@ -13,6 +13,7 @@ from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of, longer_but_older
+from kafka_recovery.decision.begins import began, moment
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
@@ -231,11 +232,12 @@ def at_the_prompt(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND) -> tuple[str, .
 
 
 def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
-    offline = [partition.id for partition in plan.evidence.partitions if partition.leader is None]
-    if offline:
+    if offline := [each for each in plan.evidence.partitions if each.leader is None]:
         have = "had" if over else "has" if len(offline) == 1 else "have"
         when = " when this plan was made" if over else ""
-        yield f"{partitions(len(offline))} {have} no leader{when}: {named(offline)}."
+        first = ", the first" if len(offline) > 1 else ","
+        since = f"{first} at least since {moment(at)}" if (at := began(offline)) else ""
+        yield f"{partitions(len(offline))} {have} no leader{when}{since}: {named([each.id for each in offline])}."
     led = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
     if led:
         yield f"This plan leaves alone what has a leader already: {named(led)}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim
@@ -83,7 +84,7 @@ def node(pod: BrokerPod) -> str:
 
 def state(pod: BrokerPod) -> str:
     """Whether it runs; if not, why, and how its container ended last."""
-    since = f" since {_moment(pod.since)}" if pod.since else ""
+    since = f" since {moment(pod.since)}" if pod.since else ""
     if pod.reason:
         words = [f"{pod.reason} ({pod.message}){since}" if pod.message else f"{pod.reason}{since}"]
     else:
@@ -155,7 +156,7 @@ def dangers(
         for claim in pod.claims or ():
             if claim.made is not None and claim.made > at - _YOUNG:
                 yield (
-                    f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {_moment(claim.made)}: its "
+                    f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {moment(claim.made)}: its "
                     "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, "
                     f"until another leads: {how(pod)}. The old volume: kubectl get pv."
                 )
@@ -182,9 +183,5 @@ def _made(claim: VolumeClaim) -> str:
 
 
 def _ended(ended: ContainerEnd) -> str:
-    at = f" at {_moment(ended.at)}" if ended.at else ""
+    at = f" at {moment(ended.at)}" if ended.at else ""
     return f"last end {ended.reason} (exit code {ended.exit_code}){at}"
-
-
-def _moment(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

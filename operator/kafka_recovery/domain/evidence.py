@@ -126,6 +126,8 @@ class PartitionEvidence:
     no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on.
     `configs_problem`: why the topic's configs (`min_isr`, `unclean_election_enabled`, `tiered`) could not be read.
     `history` None: nobody has watched the metadata log since all replicas were in sync.
+    `offline_since`: it has had no leader since then at the latest, by the clock of a controller or of the operator that
+    watched; nothing is decided by it. None: it has one, or no clock tells what can be so.
     """
 
     id: TopicPartition
@@ -145,6 +147,7 @@ class PartitionEvidence:
     witnessed_ends: tuple[WitnessedEnd, ...] = ()
     history: PartitionHistory | None = None
     configs_problem: Reason | None = None
+    offline_since: datetime | None = None
 
     @property
     def assignment(self) -> tuple[BrokerId, ...]:

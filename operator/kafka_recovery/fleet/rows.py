@@ -68,6 +68,7 @@ def partition(row: Row) -> PartitionEvidence:
         unclean_election_enabled=row["unclean_election_enabled"],
         tiered=row["tiered"],
         configs_problem=_reason(row["configs_problem"]),
+        offline_since=row["offline_since"],
         witnessed_ends=tuple(WitnessedEnd(**entry) for entry in row["witnessed_ends"]),
         history=_history(row["history"]),
     )
@@ -82,6 +83,7 @@ def _row(seen: PartitionEvidence, cluster: Row, states: Mapping[BrokerId, Row]) 
         "internal": seen.internal,
         "leader": seen.leader,
         "leader_epoch": seen.leader_epoch,
+        "offline_since": seen.offline_since,
         "isr": list(seen.isr),
         "elr": _listed(seen.elr),
         "last_known_elr": _listed(seen.last_known_elr),

@@ -129,6 +129,7 @@ SCHEMA = pa.schema(
         _always("internal", pa.bool_()),
         pa.field("leader", pa.int32()),
         _always("leader_epoch", pa.int32()),
+        pa.field("offline_since", TIME),
         _always("isr", BROKERS),
         pa.field("elr", BROKERS),
         pa.field("last_known_elr", BROKERS),

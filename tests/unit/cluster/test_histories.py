@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_recovery.cluster.kafka_cluster import Controllers, KafkaCluster
@@ -38,9 +39,10 @@ class Played(Controllers):
 
 
 @asynccontextmanager
-async def disaster() -> AsyncIterator[tuple[Play, KafkaCluster, test_reader.Controllers]]:
+async def disaster(begins: datetime | None = None) -> AsyncIterator[tuple[Play, KafkaCluster, test_reader.Controllers]]:
     """B and C left the ISR of orders-0, then its leader A died; its brokers have applied all that was committed."""
     log = writing.created()
+    log.now = round(begins.timestamp() * 1000) if begins else log.now
     log.add(changed(isr=[A, B]))
     log.add(changed(isr=[A]))
     log.add(changed(leader=writing.NO_LEADER))
@@ -68,6 +70,21 @@ async def test_each_partition_has_its_history_as_new_as_the_look() -> None:
     assert [step.isr for step in partition.history.steps] == [(A, B, C), (A, B), (A,), (A,)]
     assert partition.history.topic_id == partition.topic_id
     assert (partition.history.as_of, evidence.cluster.history_problem) == (evidence.cluster.as_of, None)
+
+
+async def test_a_partition_without_a_leader_is_told_since_when_by_the_controllers_clock() -> None:
+    async with disaster() as (_, cluster, quorum):
+        (seen,) = (await cluster.gather(ALL_OFFLINE, RULES)).partitions
+
+    assert seen.offline_since == datetime.fromtimestamp(quorum.log.now / 1000, UTC)
+
+
+async def test_a_time_that_is_yet_to_come_is_not_told() -> None:
+    async with disaster(begins=datetime.now(UTC) + timedelta(hours=1)) as (_, cluster, _):
+        (seen,) = (await cluster.gather(ALL_OFFLINE, RULES)).partitions
+
+    assert seen.history is not None
+    assert seen.offline_since is None
 
 
 async def test_a_broker_that_is_restarted_while_logs_are_measured_is_seen_to_be() -> None:

@@ -240,8 +240,7 @@ class Image:
         if record.leader_recovery_state >= 0:
             partition.recovering = record.leader_recovery_state == _RECOVERING
         if record.leader != _SAME_LEADER:
-            partition.leader = record.leader
-            partition.leader_epoch += 1
+            partition.led_by(record.leader, self.time.now)
         self._touch(offset, key, partition)
 
     def _touch(self, offset: int, key: Key, partition: PartitionState) -> None:
@@ -360,6 +359,11 @@ class Image:
             return None
         as_of, steps = MetadataOffset(self.upto - 1), tuple(partition.steps)
         return PartitionHistory(topic_id_text(topic_id), as_of, steps, tuple(starts), cap)
+
+    def leaderless_at(self, topic_id: UUID, index: int) -> int | None:
+        """When the partition lost its leader, see `PartitionState`."""
+        partition = self._partitions.get((topic_id, index))
+        return None if partition is None or self.doubt else partition.leaderless_at
 
     def _starts(self, partition: PartitionState, id: int, since: int) -> Iterator[BrokerStart]:
         """The process that ran when the history began, and every registration after it."""

@@ -30,9 +30,14 @@ _LONGEST_STEP = 5_000
 
 @dataclass(slots=True)
 class LogTime:
-    """The log's own time: what its records' timestamps advance by. A clock that jumps adds little, or nothing."""
+    """The log's own time: what its records' timestamps advance by. A clock that jumps adds little, or nothing.
+
+    `now`: the timestamp itself; None: an earlier record has a later one, so one of them is wrong.
+    """
 
     milliseconds: int = 0
+    now: int | None = None
+    _latest: int = 0
     _last: int | None = None
     _ticks: deque[tuple[int, int]] = field(default_factory=deque)
 
@@ -41,6 +46,8 @@ class LogTime:
         if self._last is not None:
             self.milliseconds += min(max(0, timestamp - self._last), _LONGEST_STEP)
         self._last = timestamp
+        self.now = timestamp if timestamp >= self._latest else None
+        self._latest = max(self._latest, timestamp)
         if not self._ticks or self.milliseconds - self._ticks[-1][0] >= _TICK:
             self._ticks.append((self.milliseconds, offset))
         settled = self.milliseconds - SETTLED / timedelta(milliseconds=1)

@@ -26,6 +26,7 @@ class PartitionState:
 
     `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
     `moved`: where replicas lay since all were in sync, by broker, and do not lie now.
+    `leaderless_at`: when it lost its leader, by the controller's clock (milliseconds); None: it has one, or unknown.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class PartitionState:
     whole: bool = False
     clean: frozenset[int] = frozenset()
     moved: frozenset[tuple[int, UUID]] = frozenset()
+    leaderless_at: int | None = None
 
     def begin(self) -> None:
         """Its history begins anew: what stopped or was moved before does not matter any more."""
@@ -65,6 +67,17 @@ class PartitionState:
         """The directory of each replica, by broker, as far as it was told. The codec reads an id of zeros as None."""
         told = zip(self.replicas, self.directories, strict=False)
         return {id: directory or UNASSIGNED for id, directory in told}
+
+    def led_by(self, leader: int, at: int | None) -> None:
+        """A new leader epoch, which need not have another leader. `at`: the controller's clock, if it can be believed.
+
+        Without a leader an ISR change may raise the epoch as well: that begins no new outage.
+        """
+        if leader != NOBODY:
+            self.leaderless_at = None
+        elif self.leader != NOBODY:
+            self.leaderless_at = at
+        self.leader, self.leader_epoch = leader, self.leader_epoch + 1
 
     @property
     def in_sync(self) -> bool:

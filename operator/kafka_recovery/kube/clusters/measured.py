@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -15,13 +15,15 @@ from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
 from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.kube.watching.outages import Outage, with_begins
 from kafka_recovery.recovery.ports import Cluster, Election
 
 
 class MeasuredCluster:
     """Port `Cluster`: how long looking takes, how many replicas stayed silent, and what was seen of a log before.
 
-    `pods`: where brokers run; None: nobody can know which Pods are theirs. `witness`: where their processes lived.
+    `seen_since`: when each outage was seen first. `pods`: where brokers run; None: nobody can know which Pods are
+    theirs. `witness`: where their processes lived.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class MeasuredCluster:
         metrics: Metrics,
         label: str,
         last_seen: LastSeen,
+        seen_since: Callable[[], Mapping[Outage, datetime]],
         pods: BrokerPods | None = None,
         witness: PodWitness | None = None,
     ) -> None:
@@ -37,6 +40,7 @@ class MeasuredCluster:
         self._metrics = metrics
         self._label = label
         self._last_seen = last_seen
+        self._seen_since = seen_since
         self._pods = pods
         self._witness = witness
 
@@ -56,7 +60,7 @@ class MeasuredCluster:
                 for replica in partition.replicas
             )
             self._metrics.evidence_missing(self._label, silent)
-        evidence = self._last_seen.add_to(evidence)
+        evidence = with_begins(self._last_seen.add_to(evidence), self._seen_since())
         return self._witness.add_to(evidence) if self._witness else evidence
 
     async def leaders(

@@ -101,7 +101,9 @@ class OpenCluster:
     @property
     def measured(self) -> Cluster:
         """The cluster as engines and approvals look at it."""
-        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen, self.pods, self.witness)
+        return MeasuredCluster(
+            self.kafka, self.metrics, self.label, self.last_seen, self.seen_since, self.pods, self.witness
+        )
 
     def follow(self, changed: Callable[[], None]) -> None:
         """Read the metadata log from now on, and see where brokers run. `changed`: told when that can't be seen."""
@@ -161,9 +163,13 @@ class OpenCluster:
 
     def offline_since(self, partitions: Collection[TopicPartition]) -> datetime:
         """Since when the first of these partitions is seen to be without a leader; now, if none is."""
-        view, ids = self.watcher.view, frozenset(partitions)
-        first = min((each.since for each in view.offline if each.partition.id in ids), default=view.at)
-        return datetime.now(UTC) - (view.at - first)
+        ids = frozenset(partitions)
+        return min((at for outage, at in self.seen_since().items() if outage.id in ids), default=datetime.now(UTC))
+
+    def seen_since(self) -> Mapping[Outage, datetime]:
+        """When the watcher of this process saw each outage first: it may have begun before."""
+        view, now = self.watcher.view, datetime.now(UTC)
+        return {Outage.of(each.partition): now - (view.at - each.since) for each in view.offline}
 
     def holds_back(self, finished: Mapping[str, Any]) -> bool:
         """Whether a recovery with this status left what is offline still, or may be: it keeps others from it."""

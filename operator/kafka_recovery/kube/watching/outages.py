@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafka_recovery.cluster.scan import OfflinePartition
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 
@@ -22,15 +25,29 @@ class Outage(NamedTuple):
     leader_epoch: LeaderEpoch
 
     @classmethod
-    def of(cls, partition: OfflinePartition) -> Outage:
+    def of(cls, partition: OfflinePartition | PartitionEvidence) -> Outage:
         """The spell that this partition is in."""
         return cls(partition.id, partition.topic_id, partition.leader_epoch)
 
 
 def outages_seen(plan: Plan) -> Iterator[Outage]:
     """What was without a leader when a plan was made."""
-    led_by_nobody = (each for each in plan.evidence.partitions if each.leader is None)
-    return (Outage(each.id, each.topic_id, each.leader_epoch) for each in led_by_nobody)
+    return (Outage.of(each) for each in plan.evidence.partitions if each.leader is None)
+
+
+def with_begins(evidence: Evidence, seen_since: Mapping[Outage, datetime]) -> Evidence:
+    """The same, its leaderless partitions with since when they are seen to be so, where the metadata log tells nothing.
+
+    A time after the evidence is another clock's, and says nothing.
+    """
+
+    def told(each: PartitionEvidence) -> PartitionEvidence:
+        if each.leader is not None or each.offline_since is not None:
+            return each
+        since = seen_since.get(Outage.of(each))
+        return replace(each, offline_since=since) if since and since <= evidence.cluster.observed_at else each
+
+    return replace(evidence, partitions=tuple(map(told, evidence.partitions))) if seen_since else evidence
 
 
 def left_offline(outages: Iterable[Outage]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ def silent(id: int) -> Replica:
 
 def orders(count: int, held: Mapping[int, Held], **facts: Any) -> list[PartitionEvidence]:
     """Partitions that are all alike."""
-    facts = {"min_isr": TWO, **facts}
+    facts = {"min_isr": TWO, "offline_since": NOON - timedelta(minutes=13), **facts}
     return [partition(held, id=TopicPartition("orders", number), **facts) for number in range(count)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from unit.cli.terminal.incidents import (
     silent,
     the_last_member_is_dead,
 )
-from unit.decision.incident import evidence, log, partition
+from unit.decision.incident import NOON, evidence, log, partition
 
 FIRST_SCREEN = 24
 """Lines of a terminal that nobody made larger."""
@@ -310,3 +311,38 @@ def test_the_docs_show_what_is_shown() -> None:
 
     card = re.sub(r"(?<=--plan )\w{12}", "3f1c20c9aa5d", card)
     assert card in (Path(__file__).parents[4] / "docs" / "reference" / "commands.md").read_text()
+
+
+class TestSinceWhen:
+    """The card opens with since when partitions are offline, as far as a clock tells."""
+
+    def opens(self, *since: timedelta | None, over: bool = False) -> str:
+        """With partitions that are known to be offline for so long."""
+        seen = [
+            partition(
+                {1: silent(1), 2: log(27), 3: log(15)},
+                id=TopicPartition("orders", number),
+                offline_since=None if ago is None else NOON - ago,
+            )
+            for number, ago in enumerate(since)
+        ]
+        _, first, *_ = as_shown(planned(evidence(*seen)), over=over).splitlines()
+        return first
+
+    def test_one_partition(self) -> None:
+        assert self.opens(timedelta(minutes=13)) == (
+            "1 partition has no leader, at least since 2026-11-21 11:47:00 UTC: orders-0."
+        )
+
+    def test_of_several_the_first_one_counts_and_those_of_which_nothing_is_known_say_nothing(self) -> None:
+        assert self.opens(timedelta(minutes=2), None, timedelta(minutes=13)) == (
+            "3 partitions have no leader, the first at least since 2026-11-21 11:47:00 UTC: orders-0 to orders-2."
+        )
+
+    def test_where_no_clock_tells_nothing_is_said(self) -> None:
+        assert self.opens(None, None) == "2 partitions have no leader: orders-0, orders-1."
+
+    def test_of_a_plan_that_is_over(self) -> None:
+        assert self.opens(timedelta(minutes=13), over=True) == (
+            "1 partition had no leader when this plan was made, at least since 2026-11-21 11:47:00 UTC: orders-0."
+        )

@@ -494,3 +494,51 @@ def test_what_the_minimum_was_before_a_snapshot_is_not_known_for_an_hour_or_till
     history = image.history(ORDERS, 0)
     assert history is not None
     assert [step.min_isr for step in history.steps] == [2]
+
+
+def alone() -> Written:
+    """Broker A was the last in sync of `orders-0`; a minute goes by, and it dies."""
+    log = created()
+    log.add(changed(isr=[A]))
+    log.pass_time(60_000)
+    log.add(changed(leader=NO_LEADER))
+    return log
+
+
+def test_a_partition_lost_its_leader_when_the_log_says_so() -> None:
+    log = alone()
+    lost = log.now
+    log.pass_time(60_000)
+    assert log.image().leaderless_at(ORDERS, 0) == lost
+
+    log.add(changed(leader=B, isr=[B]))
+    assert log.image().leaderless_at(ORDERS, 0) is None
+
+
+def test_a_higher_epoch_without_a_leader_begins_no_other_outage() -> None:
+    log = alone()
+    lost = log.now
+    log.pass_time(60_000)
+    log.add(changed(leader=NO_LEADER, replicas=[A, B]))
+
+    assert log.image().leaderless_at(ORDERS, 0) == lost
+
+
+def test_a_clock_that_went_back_does_not_tell_when_a_leader_was_lost() -> None:
+    """Before all were in sync, or before any other record."""
+    log = created()
+    log.now -= 1
+    log.add(changed(leader=NO_LEADER))
+
+    assert log.image().leaderless_at(ORDERS, 0) is None
+
+
+def test_a_snapshot_does_not_tell_when_a_leader_was_lost() -> None:
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    image = snapshot(topic, whole((A, B, C), isr=(A,), leader=NO_LEADER))
+    rest = Written(end=500, now=2_000_000)
+    rest.add(changed(leader=NO_LEADER))
+    for each in batches.read(rest.data):
+        image.apply(each)
+
+    assert image.leaderless_at(ORDERS, 0) is None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
-from kafka_recovery.kube.watching.outages import LARGEST, Outage, left_offline, outages_left
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.kube.watching.outages import LARGEST, Outage, left_offline, outages_left, with_begins
+from unit.decision.incident import NOON, evidence, log, partition
 
 
 def outage(topic: str, partition: int, epoch: int, id: str = "abc") -> Outage:
@@ -52,3 +56,29 @@ def test_more_than_a_status_holds_is_cut_between_topics() -> None:
 )
 def test_a_status_that_somebody_else_wrote_holds_nothing_back_and_ends_nothing(said: Any) -> None:
     assert outages_left({"leftOffline": said}) == frozenset()
+
+
+OFFLINE = partition({1: None, 2: log(27)})
+BEFORE = NOON - timedelta(minutes=13)
+
+
+class TestSinceWhen:
+    def told(self, seen: PartitionEvidence, since: timedelta = NOON - BEFORE) -> object:
+        """Since when it has no leader, by who saw that at first so long before the evidence."""
+        (found,) = with_begins(evidence(seen), {Outage.of(OFFLINE): NOON - since}).partitions
+        return found.offline_since
+
+    def test_a_partition_has_had_no_leader_since_that_was_seen_first(self) -> None:
+        assert self.told(OFFLINE) == BEFORE
+
+    def test_what_the_metadata_log_tells_is_not_replaced(self) -> None:
+        earlier = BEFORE - timedelta(minutes=2)
+        assert self.told(replace(OFFLINE, offline_since=earlier)) == earlier
+
+    def test_another_outage_and_a_partition_that_is_led_have_nothing_of_it(self) -> None:
+        assert self.told(replace(OFFLINE, leader_epoch=LeaderEpoch(OFFLINE.leader_epoch + 1))) is None
+        assert self.told(replace(OFFLINE, leader=BrokerId(2))) is None
+
+    def test_a_time_after_the_look_is_another_clocks(self) -> None:
+        assert self.told(OFFLINE, timedelta(0)) == NOON
+        assert self.told(OFFLINE, timedelta(seconds=-1)) is None

@@ -1,0 +1,18 @@
+"""Since when partitions have no leader, as far as a clock tells. Words only: nothing is decided by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from kafka_recovery.domain.evidence import PartitionEvidence
+
+
+def began(partitions: Iterable[PartitionEvidence]) -> datetime | None:
+    """When the first of them had lost its leader, at the latest; None: no clock tells it of any."""
+    return min((each.offline_since for each in partitions if each.offline_since), default=None)
+
+
+def moment(at: datetime) -> str:
+    """To the second, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
