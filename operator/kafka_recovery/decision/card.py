@@ -17,7 +17,8 @@ from kafka_recovery.decision.begins import began, moment
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
-from kafka_recovery.decision.holding import Kubectl, keep_off, may_return
+from kafka_recovery.decision.holding import keep_off, may_return
+from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
 from kafka_recovery.decision.pods import SILENT_BROKER, dangers, is_likely_whole, pods_of
@@ -54,7 +55,7 @@ class AtHand:
     stop: str = ""
     asked: str = ""
     better: str = ""
-    kubectl: Kubectl | None = None
+    kubectl: Kubectl = NOBODY_KNOWS
 
 
 NOTHING_AT_HAND = AtHand()
@@ -159,7 +160,7 @@ def in_place_of_electing(plan: Plan) -> Iterator[str]:
     return _waited_for(plan).sentences()
 
 
-def _waited_for(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
+def _waited_for(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
     found = elect_or_wait(plan, kubectl)
     return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan, kubectl)))
 
@@ -339,7 +340,7 @@ def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
 _BEFORE = "Before you approve:"
 
 
-def _before(plan: Plan, kubectl: Kubectl | None) -> Iterator[Question]:
+def _before(plan: Plan, kubectl: Kubectl) -> Iterator[Question]:
     """The last thing before the command: nobody is to run it for a broker that only can't be reached.
 
     Where nobody is asked it is the plan's own way: what it can't wait for it does not tell.
@@ -349,7 +350,7 @@ def _before(plan: Plan, kubectl: Kubectl | None) -> Iterator[Question]:
         yield Question(_BEFORE, (("", f"{first}."),))
 
 
-def _do_first(plan: Plan, elections: Elections, kubectl: Kubectl | None) -> Iterator[str]:
+def _do_first(plan: Plan, elections: Elections, kubectl: Kubectl) -> Iterator[str]:
     if any(before_consent(plan)):
         yield "copy as said above"
     if any(full_leaders(plan)):

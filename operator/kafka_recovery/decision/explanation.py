@@ -11,6 +11,7 @@ from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.known_bugs import met
+from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.loss import BEST_FIRST, cost_of
 from kafka_recovery.decision.order import BY_COST, FACTS, ORDERS
@@ -82,7 +83,9 @@ class Explanation:
     directories: tuple[str, ...] = ()
 
 
-def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None) -> Explanation:
+def explain(
+    plan: Plan, topic_partition: TopicPartition, led: Led | None = None, kubectl: Kubectl = NOBODY_KNOWS
+) -> Explanation:
     """Explain the plan's decision about one partition; raises KeyError if the plan has none.
 
     `led`: that the partition had a leader afterwards. None: nothing is known of that, so what is said holds before an
@@ -116,7 +119,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
         since=tuple(_since(partition, led)),
         attested=tuple(told(plan.evidence, partition.assignment)),
-        pods=tuple(_pods(partition, around.cluster)),
+        pods=tuple(_pods(partition, around.cluster, kubectl)),
         directories=tuple(log_directories.told(partition, around.cluster)),
     )
 
@@ -344,9 +347,9 @@ def _since(partition: PartitionEvidence, led: Led | None) -> Iterator[str]:
         yield after_an_election(absent, (partition.id,))
 
 
-def _pods(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[str]:
+def _pods(partition: PartitionEvidence, cluster: ClusterState, kubectl: Kubectl) -> Iterator[str]:
     for broker in away(partition):
-        yield from (f"Broker {broker}: {each}" for each in pods.told(cluster, broker))
+        yield from (f"Broker {broker}: {each}" for each in pods.told(cluster, broker, kubectl))
 
 
 def _listed(brokers: list[BrokerId]) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import is_empty, partitions, records
-from kafka_recovery.decision.holding import Kubectl, keep_off
+from kafka_recovery.decision.holding import keep_off
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
@@ -27,7 +28,7 @@ _STOP = (
 
 
 def stop_first(
-    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl | None, *, asked: bool
+    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl, *, asked: bool
 ) -> Iterator[str]:
     """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
     most: dict[BrokerId, list[int]] = {}

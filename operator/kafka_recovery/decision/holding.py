@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.pods import SILENT_BROKER, pods_of
 from kafka_recovery.decision.returns import away, elected_by_kafka, has_failed_disk
 from kafka_recovery.domain.evidence import ClusterState
@@ -79,29 +80,17 @@ def choose(
     return Holding(held[:MOST], (*(each for each in found if isinstance(each, NotHeld)), *over)[:MOST])
 
 
-@dataclass(frozen=True, slots=True)
-class Kubectl:
-    """How whoever reads reaches the Kubernetes that a Kafka runs in. `options`: which one, as they end a command."""
-
-    namespace: str
-    options: str = ""
-
-    def line(self, words: str, namespace: str | None = None) -> str:
-        """A command line, to be pasted into a shell. `namespace`: another one than the Kafka's."""
-        return f"kubectl {words} --namespace {namespace or self.namespace}{self.options}"
-
-
-def keep_off(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl | None, *, running: bool = False) -> str:
+def keep_off(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl, *, running: bool = False) -> str:
     """How nothing starts its process: with commands where Kubernetes names one Pod that may be deleted.
 
-    `kubectl`: None: nobody knows how the reader reaches it, and elsewhere a Pod of that name is another Kafka's.
-    `running`: it is to be stopped, so that its Pod may be Ready.
+    Where nobody knows which Kubernetes the reader reaches, a Pod of that name may be another Kafka's. `running`: it is
+    to be stopped, so that its Pod may be Ready.
 
     A Pod that Strimzi runs is made again in seconds, also while its Kafka is paused: the controller of StrimziPodSets
     knows no pause (seen in its code before 1.3). Only without the cluster operator it is not.
     """
     found = [pod for pod in pods_of(cluster, broker) if pod.name]
-    if kubectl is None or len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
+    if not kubectl.namespace or len(found) != 1 or _stays(replace(found[0], ready=found[0].ready and not running)):
         return SILENT_BROKER
     return (
         f"first {kubectl.line('scale deployment strimzi-cluster-operator --replicas 0', 'STRIMZI')} (STRIMZI: "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.decision.begins import moment
+from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim
@@ -26,15 +27,14 @@ _NODES = {
     NodeState.UNKNOWN: "its state is not known",
 }
 _REMEDIES = {
-    "OOMKilled": "give its container more memory (Strimzi: kubectl edit kafkanodepool; it may roll others, too)",
+    "OOMKilled": "give its container more memory (Strimzi: {edit}; it may roll others, too)",
     "Unschedulable": "make room on a node that can mount its volumes",
     "ImagePullBackOff": "see to its image and the Secret that it is pulled with",
     "ErrImagePull": "see to its image and the Secret that it is pulled with",
 }
-_LOGS = "Why it ends: kubectl logs {pod} -c kafka --previous."
 _RECOVERING = (
     "Its process runs and is not Ready. After an unclean stop a broker first recovers its logs, with its port closed. "
-    "How far it is no client can ask: see kubectl logs {pod} -c kafka, or by JMX "
+    "How far it is no client can ask: see {logs}, or by JMX "
     "kafka.log:type=LogManager,name=remainingLogsToRecover."
 )
 """KIP-831 has the metric; no request of Kafka's tells it."""
@@ -52,7 +52,7 @@ def place(pod: BrokerPod) -> str:
     return f"{pod.name} on {node(pod)}" if pod.node else f"{pod.name} on no node"
 
 
-def told(cluster: ClusterState, broker: BrokerId) -> Iterator[str]:
+def told(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl = NOBODY_KNOWS) -> Iterator[str]:
     """All that was seen of a broker's Pod, each in a sentence; nothing where nobody looks at Pods."""
     seen = pods_of(cluster, broker)
     if len(seen) > 1:
@@ -61,11 +61,11 @@ def told(cluster: ClusterState, broker: BrokerId) -> Iterator[str]:
         yield in_a_sentence(pod)
         if is_likely_whole(seen, cluster.observed_at):
             yield (
-                f"Its disk is LIKELY WHOLE, if {pod.node} did not boot anew (kubectl describe node {pod.node}): a "
-                "process that was killed has lost nothing."
+                f"Its disk is LIKELY WHOLE, if {pod.node} did not boot anew "
+                f"({kubectl.of_all(f'describe node {pod.node}')}): a process that was killed has lost nothing."
             )
-        yield from remedy(pod, cluster.observed_at)
-        yield from recovering(pod)
+        yield from remedy(pod, cluster.observed_at, kubectl)
+        yield from recovering(pod, kubectl)
     if cluster.pods_problem:
         yield f"Of its Pod nothing is known: {cluster.pods_problem.message}."
 
@@ -127,26 +127,30 @@ def is_likely_whole(seen: Iterable[BrokerPod], at: datetime) -> bool:
     return bool(claims) and all(each.phase == "Bound" and each.made for each in claims) and not any(dangers(pods, at))
 
 
-def remedy(pod: BrokerPod, at: datetime) -> Iterator[str]:
+def remedy(pod: BrokerPod, at: datetime, kubectl: Kubectl = NOBODY_KNOWS) -> Iterator[str]:
     """What has its process run again, where Kubernetes says what stops it, and nothing speaks against its disk."""
     if any(dangers([pod], at)) or any(claim.phase != "Bound" for claim in pod.claims or ()):
         return
     words = (pod.ended.reason if pod.ended else "", pod.reason)
     found = next((_REMEDIES[word] for word in words if word in _REMEDIES), None)
     if not pod.ready and found:
-        yield f"To have it run, once you know that its disk is its own: {found}."
+        how = found.format(edit=kubectl.line("edit kafkanodepool"))
+        yield f"To have it run, once you know that its disk is its own: {how}."
     elif not pod.ready and pod.name and pod.ended:
-        yield _LOGS.format(pod=pod.name)
+        yield f"Why it ends: {kubectl.line(f'logs {pod.name} -c kafka --previous')}."
 
 
-def recovering(pod: BrokerPod) -> Iterator[str]:
+def recovering(pod: BrokerPod, kubectl: Kubectl = NOBODY_KNOWS) -> Iterator[str]:
     """That it may be busy with its logs, if its container runs and nothing says why it is not Ready."""
     if pod.name and pod.phase == "Running" and not pod.ready and not pod.reason:
-        yield _RECOVERING.format(pod=pod.name)
+        yield _RECOVERING.format(logs=kubectl.line(f"logs {pod.name} -c kafka"))
 
 
 def dangers(
-    pods: Iterable[BrokerPod], at: datetime, how: Callable[[BrokerPod], str] = lambda _: SILENT_BROKER
+    pods: Iterable[BrokerPod],
+    at: datetime,
+    kubectl: Kubectl = NOBODY_KNOWS,
+    how: Callable[[BrokerPod], str] = lambda _: SILENT_BROKER,
 ) -> Iterator[str]:
     """Disks that may be empty, of which Kafka would elect the broker all the same. `at`: a moment of the incident.
 
@@ -158,7 +162,7 @@ def dangers(
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {moment(claim.made)}: its "
                     "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, "
-                    f"until another leads: {how(pod)}. The old volume: kubectl get pv."
+                    f"until another leads: {how(pod)}. The old volume: {kubectl.of_all('get pv')}."
                 )
         if pod.ephemeral:
             yield (

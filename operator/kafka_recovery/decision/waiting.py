@@ -18,8 +18,9 @@ from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.cluster_index import controller_present
 from kafka_recovery.decision.costs import is_empty
 from kafka_recovery.decision.fenced_members import given_time, reconnect_first, runs, short_of, stop_first
-from kafka_recovery.decision.holding import Kubectl, keep_off
+from kafka_recovery.decision.holding import keep_off
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
+from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
 from kafka_recovery.decision.returns import (
@@ -36,6 +37,7 @@ from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan, Verdict
+from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.policy import Approval
 
 _EACH = "see what the plan says of each partition"
@@ -79,7 +81,7 @@ def asked_about_all(plan: Plan) -> Plan:
     return replace(plan, decisions=tuple(elected.get(each.id, each) for each in plan.decisions))
 
 
-def elect_or_wait(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
+def elect_or_wait(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
     """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
     found = _elect_or_wait(plan, kubectl)
     if controller_present(plan.evidence.cluster) is False:  # no broker's return helps
@@ -87,7 +89,7 @@ def elect_or_wait(plan: Plan, kubectl: Kubectl | None = None) -> Choice:
     return found
 
 
-def _elect_or_wait(plan: Plan, kubectl: Kubectl | None) -> Choice:
+def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
@@ -118,7 +120,7 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl | None) -> Choice:
             *reconnect_first(
                 [each for each in waiting if each.id not in waits], plan.evidence.cluster, otherwise, more, short
             ),
-            *_start_first(waiting, otherwise, led, plan.evidence.cluster, network=not unreachable),
+            *_start_first(waiting, otherwise, led, plan.evidence.cluster, kubectl, network=not unreachable),
         ),
     )
 
@@ -173,14 +175,13 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
         )
 
 
-def _empty_disks(
-    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl | None
-) -> Iterator[str]:
+def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl) -> Iterator[str]:
     """Of brokers that Kafka elects by itself: it elects an empty one as well."""
     returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
     yield from pods.dangers(
         (pod for pod in cluster.pods if pod.broker in returning),
         cluster.observed_at,
+        kubectl,
         lambda pod: keep_off(cluster, pod.broker, kubectl),
     )
 
@@ -190,6 +191,7 @@ def _start_first(
     otherwise: str,
     led: Sequence[PartitionEvidence],
     cluster: ClusterState,
+    kubectl: Kubectl,
     *,
     network: bool,
 ) -> Iterator[Question]:
@@ -216,7 +218,7 @@ def _start_first(
             (*_unknown("do not restart it", otherwise), *_repair(first, its_own, elected, crashed), (_LOST, no)),
             (
                 *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
-                *pods.told(cluster, first),
+                *pods.told(cluster, first, kubectl),
             ),
         )
         return
@@ -229,11 +231,11 @@ def _start_first(
         f"Can broker {first} be started with its own, intact disk?",
         (
             *_unknown(keep or "start nothing", otherwise),
-            *_start(any(pods.dangers(seen, cluster.observed_at)), f"{its_own}{start}, wait. {elected}", crashed),
+            *_start(_bound(seen, cluster, kubectl), f"{its_own}{start}, wait. {elected}", crashed),
             *unreached,
             (_LOST, no),
         ),
-        tuple(pods.told(cluster, first)),
+        tuple(pods.told(cluster, first, kubectl)),
     )
 
 
@@ -255,11 +257,17 @@ def _repair(broker: BrokerId, its_own: str, elected: str, crashed: Callable[[str
     yield "Yes, but files were lost or repaired on it, or may have been", crashed("restart it")
 
 
-def _start(new: bool, whole: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """`new`: its claim is as young as the incident, so that it would start on another disk than its own."""
-    bound = "Yes, its OLD volume is found and whole, and its claim is bound to it (kubectl get pvc)"
-    yield bound if new else "Yes, its machine did not crash (a killed process is no crash)", whole
-    doubts = "The same, but its machine may have crashed" if new else f"Yes, but {_DOUBTS}"
+def _bound(seen: Sequence[BrokerPod], cluster: ClusterState, kubectl: Kubectl) -> str:
+    """What has to be, where its claim is as young as the incident, and leads to another disk; empty: it is not."""
+    if not any(pods.dangers(seen, cluster.observed_at)):
+        return ""
+    return f"Yes, its OLD volume is found and whole, and its claim is bound to it ({kubectl.line('get pvc')})"
+
+
+def _start(bound: str, whole: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """`bound`: what has to be before it is on its own disk; empty: it is."""
+    yield bound or "Yes, its machine did not crash (a killed process is no crash)", whole
+    doubts = "The same, but its machine may have crashed" if bound else f"Yes, but {_DOUBTS}"
     yield doubts, crashed("start it on its disk, anywhere")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.card import card
-from kafka_recovery.decision.holding import MOST, HeldPod, Holding, Kubectl, choose, keep_off, may_return, runs
+from kafka_recovery.decision.holding import MOST, HeldPod, Holding, choose, keep_off, may_return, runs
+from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -178,7 +179,7 @@ class TestKeepOff:
         )
 
     def test_where_nobody_knows_which_kubernetes_the_reader_reaches_no_pod_is_deleted_by_its_name(self) -> None:
-        assert keep_off(seen_with(POD), DEAD, None) == SILENT_BROKER
+        assert keep_off(seen_with(POD), DEAD, NOBODY_KNOWS) == SILENT_BROKER
 
     @pytest.mark.parametrize(
         "pods",

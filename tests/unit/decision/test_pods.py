@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from kafka_recovery.decision.card import card
 from kafka_recovery.decision.explanation import explain
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.pods import dangers, in_a_sentence, is_down, remedy
 from kafka_recovery.domain.ids import BrokerId
@@ -215,3 +217,20 @@ def test_a_process_that_crashes_does_not_run_whichever_way_the_kubelet_says_so(r
     assert not is_down([crashes, crashes])
     assert not is_down([replace(crashes, node_state=NodeState.UNKNOWN)])
     assert not is_down([replace(crashes, reason="ImagePullBackOff")])
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pod(),
+        pod(ended=ContainerEnd("Error", 1)),
+        pod(reason="", ended=None, restarts=0),
+    ],
+)
+def test_each_command_in_an_explanation_is_for_the_kubernetes_and_namespace_that_were_asked(seen: BrokerPod) -> None:
+    told = " ".join(explain(planned(seen), ORDERS, None, Kubectl("kafka", " --context production")).pods)
+    commands = re.findall(r"kubectl [^(),;.]*", told)
+    assert commands
+    for command in commands:
+        assert "--context production" in command
+        assert "--namespace kafka" in command or command.startswith("kubectl describe node ")

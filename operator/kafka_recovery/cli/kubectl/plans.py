@@ -123,7 +123,7 @@ def explain(session: Session, words: Sequence[str], prefix: str | None = None) -
         told, found = _plan_about(session, incident, id, prefix)
     else:
         incident, found = _open_plan_about(session, id)
-    explanation = explained(found, id, reading.led(session, incident)(id))
+    explanation = explained(found, id, reading.led(session, incident)(id), session.kubectl)
     heading = [lines(not_of_this_moment(incident, told), "")] if told else []
     back = [lines(*said)] if (said := _back(session, incident, found, id)) else []
     write_result(session.output, as_data(explanation), Group(*heading, explanation_table(explanation), *back))

@@ -39,11 +39,12 @@ def where_they_run(
         named = ", ".join(map(str, sorted(absent)))
         yield lines(f"Where the brokers run that are away ({named}) can't be told: {error.message}", "")
         return
-    told = [f"Broker {pod.broker}: {each}" for pod in found for each in remedy(pod, incident.recovery.meta.created_at)]
+    at, kubectl = incident.recovery.meta.created_at, session.kubectl
+    told = [f"Broker {pod.broker}: {each}" for pod in found for each in remedy(pod, at, kubectl)]
     yield Group(
         lines("Where the brokers run that are away, at this moment:"),
         table("Broker", "Pod", "State", "Node", "Volume claims", rows=map(_row, found)),
-        lines(*dangers(found, incident.recovery.meta.created_at), *told, ""),
+        lines(*dangers(found, at, kubectl), *told, ""),
     )
 
 

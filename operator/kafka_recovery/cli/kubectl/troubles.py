@@ -17,7 +17,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain, say
-from kafka_recovery.decision.holding import Kubectl
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECORDS, RECOVERIES

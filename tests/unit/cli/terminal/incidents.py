@@ -18,7 +18,7 @@ from rich.console import Console
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.decision.bad_leaders import Against, against
 from kafka_recovery.decision.card import AtHand
-from kafka_recovery.decision.holding import Kubectl
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition

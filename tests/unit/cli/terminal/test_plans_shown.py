@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.decision.card import AtHand
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Approval, HoldBack
@@ -262,10 +264,19 @@ def test_the_card_of_a_pod_that_is_killed_for_memory_has_the_way_to_have_it_run_
 ):
     shown = " ".join(card_of("the_pod_of_the_last_member_is_killed").split())
     assert "LIKELY WHOLE, if node-b did not boot anew (kubectl describe node node-b)" in shown
-    assert "give its container more memory (Strimzi: kubectl edit kafkanodepool; it may roll others, too)." in shown
+    assert "give its container more memory (Strimzi: kubectl edit kafkanodepool --namespace kafka; it may" in shown
     assert "kubectl delete pod" not in shown
     assert "BEFORE YOU APPROVE: keep broker 1 off until another leads (silent is not off): docs/how-to/sil" in shown
     assert "claim data-0-prod-brokers-1 is Bound, made 2026-08-23 (what is on it is not known)" in shown
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_each_command_about_kubernetes_says_which_one_and_which_namespace_it_is_for(incident: str) -> None:
+    hand = AtHand(kubectl=Kubectl("kafka", " --context production"))
+    shown = " ".join(as_shown(plan_of(incident), hand).split())
+    for command in re.findall(r"kubectl (?:get|describe|edit|logs|delete|scale) [^(),;.]*", shown):
+        assert "--context production" in command
+        assert "--namespace" in command or command.startswith(("kubectl get pv ", "kubectl describe node "))
 
 
 def test_what_the_operator_keeps_off_by_itself_nobody_is_told_to_keep_off_by_hand() -> None:
