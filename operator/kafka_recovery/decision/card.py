@@ -13,7 +13,7 @@ from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of, longer_but_older
-from kafka_recovery.decision.begins import began, moment
+from kafka_recovery.decision.begins import began, incident_at, moment
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
@@ -357,7 +357,7 @@ def _do_first(plan: Plan, elections: Elections, kubectl: Kubectl) -> Iterator[st
         yield "make room as said above"
     if back := sorted({*_silent(elections), *fenced_members(plan)}):
         cluster = plan.evidence.cluster
-        seen, at = pods_of(cluster, back[0]), cluster.observed_at
+        seen, at = pods_of(cluster, back[0]), incident_at(plan.evidence.partitions, cluster)
         told = len(back) > 1 or any(dangers(seen, at)) or is_likely_whole(seen, at)  # above, or it is not to be typed
         its = plan.policy.hold_back is not None and back[0] in may_return(plan)  # the operator deletes its Pod
         how = SILENT_BROKER if told or its else keep_off(cluster, back[0], kubectl)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.attesting import told
+from kafka_recovery.decision.begins import incident_at
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
@@ -348,8 +349,9 @@ def _since(partition: PartitionEvidence, led: Led | None) -> Iterator[str]:
 
 
 def _pods(partition: PartitionEvidence, cluster: ClusterState, kubectl: Kubectl) -> Iterator[str]:
+    at = incident_at((partition,), cluster)
     for broker in away(partition):
-        yield from (f"Broker {broker}: {each}" for each in pods.told(cluster, broker, kubectl))
+        yield from (f"Broker {broker}: {each}" for each in pods.told(cluster, broker, at, kubectl))
 
 
 def _listed(brokers: list[BrokerId]) -> str:

@@ -15,7 +15,10 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim
 
 _YOUNG = timedelta(days=1)
-"""A claim that was made so shortly before a moment of an incident may have been made for the broker that failed."""
+"""A claim that was made so shortly before an incident, or in it, may have been made for the broker that failed.
+
+A member of the ELR may have failed before its partitions lost their leader.
+"""
 
 SILENT_BROKER = "docs/how-to/silent-broker.md"
 """How to look at a broker that does not answer, keep it off, save copies, and start it."""
@@ -52,19 +55,22 @@ def place(pod: BrokerPod) -> str:
     return f"{pod.name} on {node(pod)}" if pod.node else f"{pod.name} on no node"
 
 
-def told(cluster: ClusterState, broker: BrokerId, kubectl: Kubectl = NOBODY_KNOWS) -> Iterator[str]:
-    """All that was seen of a broker's Pod, each in a sentence; nothing where nobody looks at Pods."""
+def told(cluster: ClusterState, broker: BrokerId, at: datetime, kubectl: Kubectl = NOBODY_KNOWS) -> Iterator[str]:
+    """All that was seen of a broker's Pod, each in a sentence; nothing where nobody looks at Pods.
+
+    `at`, as everywhere here: when the incident had begun.
+    """
     seen = pods_of(cluster, broker)
     if len(seen) > 1:
         yield f"Kubernetes has {len(seen)} Pods that say they are broker {broker}: only one can be."
     for pod in seen:
         yield in_a_sentence(pod)
-        if is_likely_whole(seen, cluster.observed_at):
+        if is_likely_whole(seen, at):
             yield (
                 f"Its disk is LIKELY WHOLE, if {pod.node} did not boot anew "
                 f"({kubectl.of_all(f'describe node {pod.node}')}): a process that was killed has lost nothing."
             )
-        yield from remedy(pod, cluster.observed_at, kubectl)
+        yield from remedy(pod, at, kubectl)
         yield from recovering(pod, kubectl)
     if cluster.pods_problem:
         yield f"Of its Pod nothing is known: {cluster.pods_problem.message}."
@@ -152,17 +158,19 @@ def dangers(
     kubectl: Kubectl = NOBODY_KNOWS,
     how: Callable[[BrokerPod], str] = lambda _: SILENT_BROKER,
 ) -> Iterator[str]:
-    """Disks that may be empty, of which Kafka would elect the broker all the same. `at`: a moment of the incident.
-
-    `how`: what keeps the broker off.
-    """
+    """Disks that may be empty, of which Kafka would elect the broker all the same. `how`: what keeps the broker off."""
     for pod in pods:
+        off = (
+            ". The operator keeps it off meanwhile (holdBack: pods)."
+            if pod.broker in kubectl.held
+            else ", and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, until another "
+            f"leads: {how(pod)}."
+        )
         for claim in pod.claims or ():
             if claim.made is not None and claim.made > at - _YOUNG:
                 yield (
                     f"DANGER: claim {claim.name} of broker {pod.broker} was made only at {moment(claim.made)}: its "
-                    "disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, "
-                    f"until another leads: {how(pod)}. The old volume: {kubectl.of_all('get pv')}."
+                    f"disk may be EMPTY{off} The old volume: {kubectl.of_all('get pv')}."
                 )
         if pod.ephemeral:
             yield (

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
+from kafka_recovery.decision.begins import incident_at
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.cluster_index import controller_present
 from kafka_recovery.decision.costs import is_empty
@@ -102,6 +104,7 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
     lost = attested_lost(plan.evidence.cluster)
     short = short_of(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
+    at = incident_at(leaderless, plan.evidence.cluster)
     unreachable = tuple(_silent_at_once(waiting, lost, asked=bool(otherwise)))
     return Choice(
         (*dangers, *(runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
@@ -112,7 +115,7 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
             *unreachable,
             *log_directories.failed_elsewhere(leaderless, plan.evidence.cluster, lost | {_asked_first(waiting, lost)}),
             *log_directories.full_leaders(plan),
-            *_empty_disks(leaderless, plan.evidence.cluster, kubectl),
+            *_empty_disks(leaderless, plan.evidence.cluster, at, kubectl),
             *bugs,
         ),
         tuple(_never(leaderless, lost)),
@@ -120,7 +123,7 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
             *reconnect_first(
                 [each for each in waiting if each.id not in waits], plan.evidence.cluster, otherwise, more, short
             ),
-            *_start_first(waiting, otherwise, led, plan.evidence.cluster, kubectl, network=not unreachable),
+            *_start_first(waiting, otherwise, led, plan.evidence.cluster, at, kubectl, network=not unreachable),
         ),
     )
 
@@ -175,12 +178,14 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
         )
 
 
-def _empty_disks(leaderless: Sequence[PartitionEvidence], cluster: ClusterState, kubectl: Kubectl) -> Iterator[str]:
+def _empty_disks(
+    leaderless: Sequence[PartitionEvidence], cluster: ClusterState, at: datetime, kubectl: Kubectl
+) -> Iterator[str]:
     """Of brokers that Kafka elects by itself: it elects an empty one as well."""
     returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
     yield from pods.dangers(
         (pod for pod in cluster.pods if pod.broker in returning),
-        cluster.observed_at,
+        at,
         kubectl,
         lambda pod: keep_off(cluster, pod.broker, kubectl),
     )
@@ -191,6 +196,7 @@ def _start_first(
     otherwise: str,
     led: Sequence[PartitionEvidence],
     cluster: ClusterState,
+    at: datetime,
     kubectl: Kubectl,
     *,
     network: bool,
@@ -218,24 +224,24 @@ def _start_first(
             (*_unknown("do not restart it", otherwise), *_repair(first, its_own, elected, crashed), (_LOST, no)),
             (
                 *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
-                *pods.told(cluster, first, kubectl),
+                *pods.told(cluster, first, at, kubectl),
             ),
         )
         return
     seen = pods.pods_of(cluster, first)
     unreached = _unreached(its_own, otherwise) if network and not pods.is_down(seen) else ()
-    whole = pods.is_likely_whole(seen, cluster.observed_at)
+    whole = pods.is_likely_whole(seen, at)
     keep = "change nothing" if whole else "keep its Pod off" if any(pod.name for pod in seen) else ""
     start = "have it run as said above" if whole else "start it"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
             *_unknown(keep or "start nothing", otherwise),
-            *_start(_bound(seen, cluster, kubectl), f"{its_own}{start}, wait. {elected}", crashed),
+            *_start(_bound(seen, at, kubectl), f"{its_own}{start}, wait. {elected}", crashed),
             *unreached,
             (_LOST, no),
         ),
-        tuple(pods.told(cluster, first, kubectl)),
+        tuple(pods.told(cluster, first, at, kubectl)),
     )
 
 
@@ -257,9 +263,9 @@ def _repair(broker: BrokerId, its_own: str, elected: str, crashed: Callable[[str
     yield "Yes, but files were lost or repaired on it, or may have been", crashed("restart it")
 
 
-def _bound(seen: Sequence[BrokerPod], cluster: ClusterState, kubectl: Kubectl) -> str:
+def _bound(seen: Sequence[BrokerPod], at: datetime, kubectl: Kubectl) -> str:
     """What has to be, where its claim is as young as the incident, and leads to another disk; empty: it is not."""
-    if not any(pods.dangers(seen, cluster.observed_at)):
+    if not any(pods.dangers(seen, at)):
         return ""
     return f"Yes, its OLD volume is found and whole, and its claim is bound to it ({kubectl.line('get pvc')})"
 

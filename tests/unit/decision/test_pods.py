@@ -43,9 +43,10 @@ def pod(id: int = 1, **facts: Any) -> BrokerPod:
     return replace(crashing, **facts)
 
 
-def planned(*pods: BrokerPod, problem: Reason | None = None) -> Plan:
-    """Broker 1, the last of the ISR, does not answer."""
-    seen = evidence(partition({1: None, 2: log(27), 3: log(15)}))
+def planned(*pods: BrokerPod, problem: Reason | None = None, days: int = 0) -> Plan:
+    """Broker 1, the last of the ISR, does not answer. `days`: since so many it is known to be away; 0: nobody knows."""
+    since = NOON - timedelta(days=days) if days else None
+    seen = evidence(partition({1: None, 2: log(27), 3: log(15)}, offline_since=since))
     return decide(
         replace(seen, cluster=replace(seen.cluster, pods=pods, pods_problem=problem)), POLICY, waited=timedelta(hours=1)
     )
@@ -168,6 +169,28 @@ class TestDisks:
         [danger] = [each for each in choice.first if each.startswith("DANGER")]
         assert "claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC: its disk" in danger
         assert "To have it run" not in known(plan)
+
+    @pytest.mark.parametrize(("days", "is_young"), [(2, True), (4.5, False)])
+    def test_a_claim_that_was_made_in_an_outage_of_days_is_young(self, days: float, is_young: bool) -> None:
+        """The outage began three days before; what was made less than a day before that is young as well."""
+        plan = planned(pod(claims=(VolumeClaim("data-0", "Bound", NOON - timedelta(days=days)),)), days=3)
+
+        choice = card(plan).choice
+
+        assert choice
+        assert any("DANGER: claim data-0 of broker 1 was made only" in each for each in choice.first) == is_young
+        assert ("To have it run" in known(plan)) != is_young
+        assert ("LIKELY WHOLE" in known(plan)) != is_young
+        assert any("its OLD volume is found" in each for each in answers(plan)) == is_young
+        assert ("To have it run" in " ".join(explain(plan, ORDERS).pods)) != is_young
+
+    def test_a_young_claim_of_a_pod_that_the_operator_holds_back_needs_nobodys_hand(self) -> None:
+        young = pod(claims=(VolumeClaim("data-0", "Bound", NOON),))
+        held = Kubectl("kafka", held=frozenset({young.broker}))
+
+        [danger] = dangers([young], NOON, held)
+
+        assert "its disk may be EMPTY. The operator keeps it off meanwhile (holdBack: pods). The old" in danger
 
     def test_logs_in_an_empty_dir_end_with_the_pod(self) -> None:
         [danger] = dangers([pod(claims=(), ephemeral=True)], NOON)

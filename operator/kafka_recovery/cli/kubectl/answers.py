@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_recovery.cli.kubectl import holds
+from kafka_recovery.cli.kubectl.pods import reaching
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.decision.bad_leaders import Against, against
@@ -47,7 +48,7 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
 
 def at_hand(session: Session, incident: Incident, plan: Plan) -> AtHand:
     """What may be typed about its plan at this moment."""
-    return replace(_typed(session, incident, plan), kubectl=session.kubectl)
+    return replace(_typed(session, incident, plan), kubectl=reaching(session, incident))
 
 
 def _typed(session: Session, incident: Incident, plan: Plan) -> AtHand:

@@ -15,6 +15,8 @@ from rich.console import Group, RenderableType
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.render import lines, table
+from kafka_recovery.decision.begins import began
+from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.pods import claims, dangers, node, remedy, state
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Plan
@@ -23,6 +25,7 @@ from kafka_recovery.kube.clusters.broker_pods import silent
 from kafka_recovery.kube.clusters.pod_objects import node_state, pods_of
 from kafka_recovery.kube.clusters.strimzi_objects import BROKER_LABEL, CLUSTER_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
+from kafka_recovery.kube.recoveries.hold_back import named_by
 
 
 def where_they_run(
@@ -39,13 +42,19 @@ def where_they_run(
         named = ", ".join(map(str, sorted(absent)))
         yield lines(f"Where the brokers run that are away ({named}) can't be told: {error.message}", "")
         return
-    at, kubectl = incident.recovery.meta.created_at, session.kubectl
+    opened, kubectl = incident.recovery.meta.created_at, reaching(session, incident)
+    at = min(opened, began(plan.evidence.partitions) or opened)
     told = [f"Broker {pod.broker}: {each}" for pod in found for each in remedy(pod, at, kubectl)]
     yield Group(
         lines("Where the brokers run that are away, at this moment:"),
         table("Broker", "Pod", "State", "Node", "Volume claims", rows=map(_row, found)),
         lines(*dangers(found, at, kubectl), *told, ""),
     )
+
+
+def reaching(session: Session, incident: Incident) -> Kubectl:
+    """What reaches the same place without this plugin, and what the operator does there by itself."""
+    return replace(session.kubectl, held=frozenset(named_by(incident.recovery.status)))
 
 
 def _seen(session: Session, strimzi: str, brokers: Collection[BrokerId]) -> Iterator[BrokerPod]:

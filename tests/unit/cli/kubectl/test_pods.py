@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.resources.kinds import RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 from unit.cli.kubectl.test_plans import one_line
@@ -105,6 +106,19 @@ def test_a_claim_that_is_as_young_as_the_incident_is_a_danger(strimzi: Node, plu
         "its disk may be EMPTY, and a Pod that is Pending starts on it as soon as it can. Keep it off NOW, until"
         in told
     )
+
+
+def test_nobody_is_told_to_keep_off_a_broker_that_the_operator_holds_back(
+    strimzi: Node, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    strimzi.claim(made=NOON - timedelta(minutes=2))
+    status = kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["status"]
+    status["holdBack"] = {"pods": [{"name": "prod-brokers-1", "broker": 1}]}
+
+    told = one_line(plugin("plan", "prod-1").stdout)
+
+    assert "its disk may be EMPTY. The operator keeps it off meanwhile (holdBack: pods)." in told
+    assert "Keep it off NOW" not in told
 
 
 def test_a_volume_that_is_lost_is_said_to_be_lost(strimzi: Node, plugin: Plugin) -> None:
