@@ -116,6 +116,8 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     hold_back: HoldBack | None = None
     """None: whoever comes back meanwhile, comes back."""
+    require_reason: bool = False
+    """Whether an approval has to say why. Of the operator only: a command line keeps no approvals."""
 
     @property
     def widest_evidence_rules(self) -> EvidenceRules:

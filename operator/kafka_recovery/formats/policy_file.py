@@ -27,6 +27,7 @@ from kafka_recovery.formats.fields import (
     ABSENT,
     Duration,
     Fields,
+    Flag,
     OneOf,
     Path,
     Problem,
@@ -189,13 +190,13 @@ class PolicySpec(Fields):
 
     limits: _Limits = Field(default_factory=_Limits)
     hold_back: Annotated[HoldBack, OneOf(HoldBack)] = ABSENT
+    require_reason: Annotated[bool, Flag()] = ABSENT
     rules: Annotated[list[_Rule], Field(min_length=1, max_length=200)]
 
     def as_policy(self) -> Policy:
         """The policy; what was left out is careful, or as the domain has it."""
-        return Policy(
-            tuple(rule.as_rule() for rule in self.rules), self.limits.as_limits(), self.given().get("hold_back")
-        )
+        rules, limits, given = tuple(rule.as_rule() for rule in self.rules), self.limits.as_limits(), self.given()
+        return Policy(rules, limits, given.get("hold_back"), given.get("require_reason", False))
 
 
 class _Document(Fields):

@@ -91,7 +91,7 @@ SAID_BY: dict[Decisive, dict[str, int]] = {
         "kube/fleet/prefixes.py": 2,
         "kube/fleet/rankings.py": 3,
         "kube/fleet/results.py": 1,
-        "kube/recoveries/approvals.py": 1,
+        "kube/recoveries/approvals.py": 2,
         "kube/recoveries/recoveries.py": 1,
         "kube/recoveries/supervision.py": 1,
     },

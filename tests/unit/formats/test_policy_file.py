@@ -26,6 +26,7 @@ from kafka_recovery.formats.policy_file import LARGEST_FILE, load_policy, policy
 WHOLE = """
 limits: {partitions: 100, brokersDownPercent: 40, waveSizes: [1, 10], coolDown: 10m, lossBudgetRecords: 500}
 holdBack: pods
+requireReason: true
 rules:
 - name: payments
   topics: {names: [ledger], prefixes: [pay-]}
@@ -61,7 +62,9 @@ def test_every_field_arrives_in_the_policy() -> None:
     )
 
     limits = Limits(100, 40, (1, 10), timedelta(minutes=10), 500)
-    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, careful("the-rest")), limits, HoldBack.PODS)
+    assert load_policy(WHOLE, "prod.yaml") == Policy(
+        (payments, careful("the-rest")), limits, HoldBack.PODS, require_reason=True
+    )
 
 
 def test_what_is_left_out_waits_for_a_restart_a_single_copy_s_broker_and_most_of_the_brokers() -> None:

@@ -20,6 +20,7 @@ from kafka_recovery.cli.terminal.inputs import (
     Attesting,
     Wanted,
     check_hosts,
+    for_a_terminal,
     journal_directory,
     read_partition_file,
     read_policy,
@@ -379,5 +380,5 @@ async def _execute_from_journal(site: Site, word: Word, policy_file: Path | None
 
 def _same_policy(plan: Plan, policy_file: Path | None) -> None:
     """A plan holds its own policy; another one on the command line would be a wish that nobody honours."""
-    if policy_file and read_policy(policy_file) != replace(plan.policy, hold_back=None):
+    if policy_file and read_policy(policy_file) != for_a_terminal(plan.policy):
         raise InvalidDocument(f"--policy {policy_file} is not the policy the plan was made under; make a new plan")

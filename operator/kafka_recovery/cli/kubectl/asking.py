@@ -24,8 +24,13 @@ def consent(question: str, done: str) -> None:
 
 
 def asked(question: str) -> bool:
-    """Ask on stderr; anything but a yes is a no, also a terminal that went away."""
+    """Anything but a yes is a no."""
+    return line(f"{question} [y/N]").lower() in ("y", "yes")
+
+
+def line(question: str) -> str:
+    """What is answered, asked on stderr; nothing from a terminal that went away."""
     with suppress(OSError):
-        print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
-    return False
+        print(f"{printable(question)} ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+    return ""

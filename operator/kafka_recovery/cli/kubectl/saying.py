@@ -32,6 +32,7 @@ from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS
 SHORTEST = 12
 """Digits of the digest that name the plan which is approved: so many are shown wherever a plan is named."""
 _ROWS_SHOWN = 40
+_WANTED = "the policy wants each approval to say why (requireReason)"
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -45,8 +46,13 @@ def approve(session: Session, name: str, read: str | None, yes: bool, reason: st
     worst = plan_now(plan, shown.digest).worst
     if read is not None and not shown.digest.startswith(read):
         raise _replaced(session, incident, read, None)
+    wants_reason = plan.policy.require_reason and not (reason or "").strip()
+    if wants_reason and yes:
+        raise InvalidDocument(f"--reason: {_WANTED}")
     if not yes:
         _have_it_read(session, incident, shown, plan, worst)
+    if wants_reason:
+        reason = _asked_why()
     incident = _still(session, incident, shown.digest, plan)
     limit = {"maxLossClass": str(worst)}
     said = _say(session, incident, shown.digest, Word.APPROVE, reason, limit)
@@ -55,6 +61,14 @@ def approve(session: Session, name: str, read: str | None, yes: bool, reason: st
         _tell_why_nothing_happens(session, incident)
     write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
+
+
+def _asked_why() -> str:
+    """Raises Refusal where no reason is given."""
+    if not (reason := asking.line(f"Why? {_WANTED[0].upper()}{_WANTED[1:]}:")):
+        raise Refusal(ExitCode.APPROVAL, f"no reason was given, and {_WANTED}; nothing was written")
+    _check_reason(reason)
+    return reason
 
 
 def refuse(session: Session, name: str, reason: str, yes: bool) -> ExitCode:
@@ -89,7 +103,8 @@ def _asking(session: Session, name: str) -> Incident:
 
 def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan, worst: LossClass) -> None:
     """Put the plan before the person who decides. Raises Refusal for anything but a yes."""
-    approve = session.command(f"approve {incident.name} --plan {shown.digest[:SHORTEST]} --yes")
+    why = " --reason TEXT" if plan.policy.require_reason else ""
+    approve = session.command(f"approve {incident.name} --plan {shown.digest[:SHORTEST]} --yes{why}")
     how = f"{session.command(f'plan {incident.name}')}; then {approve}"
     if not asking.somebody_there():
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
@@ -141,7 +156,10 @@ def _replaced(session: Session, incident: Incident, read: str, plan: Plan | None
 def _say(
     session: Session, incident: Incident, digest: str, word: Word, reason: str | None, limit: Mapping[str, str]
 ) -> Object:
-    """Create the RecoveryApproval. Its name follows from who says what about which plan: saying it twice is once."""
+    """Create the RecoveryApproval. Its name follows from who says what about which plan: saying it twice is once.
+
+    One that says why is another one: without that it may count for nothing.
+    """
     meta = incident.recovery.meta
     who = who_am_i(session)
     spec: dict[str, Any] = {
@@ -151,7 +169,8 @@ def _say(
         "approver": who,
         **limit,
     }
-    mark = hashlib.sha256("\0".join((meta.uid, digest, word, who)).encode()).hexdigest()[:10]
+    said_why = ("why",) if reason else ()
+    mark = hashlib.sha256("\0".join((meta.uid, digest, word, who, *said_why)).encode()).hexdigest()[:10]
     name = f"{meta.name}-{word.lower()}-{mark}"
     body = {
         "apiVersion": API_VERSION,

@@ -77,7 +77,14 @@ def read_policy(path: Path | None) -> Policy:
     policy = policy_file.load_policy(read_text(path, policy_file.LARGEST_FILE), str(path))
     if policy.hold_back:
         say(f"{path}: holdBack: {policy.hold_back} has no effect here: only the operator holds Pods back.")
-    return replace(policy, hold_back=None)
+    if policy.require_reason:
+        say(f"{path}: requireReason has no effect here: only the operator reads approvals that say why.")
+    return for_a_terminal(policy)
+
+
+def for_a_terminal(policy: Policy) -> Policy:
+    """The same without what only the operator heeds."""
+    return replace(policy, hold_back=None, require_reason=False)
 
 
 def read_partition_file(path: Path) -> Wanted:

@@ -65,6 +65,11 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
             Decisive.PLAN_OUTDATED,
             f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it",
         )
+    if plan.wants_reason and not approval.reason.strip():
+        return Reason(
+            Decisive.INVALID_SPEC,
+            f"{said} does not say why, which the policy wants (requireReason): approve again, with --reason",
+        )
     order = list(LossClass)
     if approval.max_loss_class and order.index(plan.worst) > order.index(approval.max_loss_class):
         return Reason(

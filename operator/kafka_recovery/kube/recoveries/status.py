@@ -71,7 +71,7 @@ class PlanNow:
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
     broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
     while a person is asked. `because`: why one is asked about elections that the policy asks nobody about.
-    `attested`: whether an attestation counts in it.
+    `attested`: whether an attestation counts in it. `wants_reason`: whether who approves it has to say why.
     """
 
     digest: str
@@ -88,6 +88,7 @@ class PlanNow:
     waiting: str = ""
     because: str = ""
     attested: bool = False
+    wants_reason: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,7 @@ def plan_now(plan: Plan, digest: str) -> PlanNow:
         costs=found,
         summary=" ".join(in_brief(plan, found)),
         attested=bool(attesting.standing(plan.evidence.cluster)),
+        wants_reason=plan.policy.require_reason,
     )
 
 

@@ -183,6 +183,61 @@ def test_saying_it_twice_is_saying_it_once(incidents: Incidents, plugin: Plugin,
     assert [said["approver"] for said in kubernetes.said()] == ["ann", "bob"]
 
 
+WHY = Policy(require_reason=True)
+
+
+def test_where_the_policy_wants_a_reason_it_is_asked_for(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    incidents.awaiting(policy=WHY)
+
+    done = plugin("approve", "prod-1", typed="y\nINC-7: broker 1 burnt\n")
+
+    assert done.exit_code == 0
+    assert "[y/N] Why? The policy wants each approval to say why (requireReason): " in done.stderr
+    assert [said["reason"] for said in kubernetes.said()] == ["INC-7: broker 1 burnt"]
+
+
+@pytest.mark.parametrize("typed", ["y\n", "y\n \n"])
+def test_without_the_reason_that_the_policy_wants_nothing_is_written(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, typed: str
+) -> None:
+    incidents.awaiting(policy=WHY)
+
+    refused = plugin("approve", "prod-1", typed=typed)
+
+    assert refused.exit_code == 4
+    assert "no reason was given, and the policy wants each approval to say why" in refused.stderr
+    assert kubernetes.said() == []
+
+
+def test_nobody_who_is_not_asked_approves_without_the_reason_that_the_policy_wants(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting(policy=WHY)
+    read = ("approve", "prod-1", "--yes", "--plan", digest(plan))
+
+    refused = plugin(*read)
+
+    assert refused.exit_code == 2
+    assert "--reason: the policy wants each approval to say why (requireReason)" in refused.stderr
+    assert " --yes --reason TEXT" in plugin("approve", "prod-1").stderr
+    assert kubernetes.said() == []
+    assert plugin(*read, "--reason", "INC-7").exit_code == 0
+
+
+def test_an_approval_that_says_why_stands_beside_one_that_does_not(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    """Written by another program, that one counts for nothing."""
+    plan = incidents.awaiting()
+    read = ("approve", "prod-1", "--yes", "--plan", digest(plan))
+    plugin(*read)
+
+    assert plugin(*read, "--reason", "INC-7").exit_code == 0
+    assert [said.get("reason") for said in kubernetes.said()] == [None, "INC-7"]
+
+
 def test_a_word_of_that_name_that_says_something_else_is_not_taken_for_ours(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:

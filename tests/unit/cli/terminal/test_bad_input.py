@@ -141,16 +141,17 @@ def test_a_policy_s_problems_are_a_line_each(recovery: Run, tmp_path: Path) -> N
     ]
 
 
-def test_that_a_command_holds_no_pods_back_is_said_and_its_plan_does_not_promise_it(
+def test_that_a_command_holds_no_pods_back_and_keeps_no_reasons_is_said_and_its_plan_promises_neither(
     cluster: SmallCluster, recovery: Run, tmp_path: Path
 ) -> None:
     cluster.offline("orders-17", {2: 27})
     policy = tmp_path / "policy.yaml"
-    policy.write_text("holdBack: pods\nrules: [{name: a}]\n")
+    policy.write_text("holdBack: pods\nrequireReason: true\nrules: [{name: a}]\n")
 
     planned = recovery("plan", "--partition", "orders-17", "--policy", policy)
 
     assert f"{policy}: holdBack: pods has no effect here: only the operator holds Pods back." in planned.stderr
+    assert f"{policy}: requireReason has no effect here: only the operator reads approvals" in planned.stderr
     assert "holdBack: pods" not in planned.stdout
 
 

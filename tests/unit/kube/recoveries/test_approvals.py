@@ -41,6 +41,7 @@ from unit.virtual import in_no_time
 
 BOUNDED = replace(PLAN, worst=LossClass.BOUNDED)
 OF_AN_EARLIER_ONE = "PlanOutdated: RecoveryApproval yes is for uid of-an-earlier-one"
+SAYS_WHY = replace(PLAN, wants_reason=True)
 
 
 # One approval and one plan
@@ -61,6 +62,10 @@ OF_AN_EARLIER_ONE = "PlanOutdated: RecoveryApproval yes is for uid of-an-earlier
         ({"maxLossClass": "Lossless"}, BOUNDED, "LossClassExceeded: "),
         ({"maxLossClass": "Bounded"}, BOUNDED, None),
         ({"maxLossClass": "Unknown"}, BOUNDED, None),
+        ({}, SAYS_WHY, "InvalidSpec: RecoveryApproval yes does not say why"),
+        ({"reason": " "}, SAYS_WHY, "InvalidSpec: RecoveryApproval yes does not say why"),
+        ({"reason": "INC-7"}, SAYS_WHY, None),
+        ({"decision": "Refuse"}, SAYS_WHY, None),
         ({"decision": "Refuse", "planDigest": "cd" * 32}, PLAN, None),
         ({"decision": "Refuse", "recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, OF_AN_EARLIER_ONE),
     ],
@@ -80,6 +85,16 @@ def test_an_approval_of_another_namespace_does_not_count() -> None:
 
 
 # Asking
+
+
+async def test_an_approval_without_a_reason_is_answered_where_the_policy_wants_one(by_hand: Operated) -> None:
+    by_hand.api.change(POLICIES, "rules", requireReason=True)
+    question = await asked(by_hand)
+    by_hand.api.approve(question.digest, name="silent")
+    by_hand.api.approve(question.digest, name="tells", reason="INC-7")
+
+    assert await question.after(1) == "ann"
+    assert dict(by_hand.answers) == {"silent": "InvalidSpec", "tells": None}
 
 
 async def test_the_one_who_approved_is_told_to_the_journal_and_the_status(by_hand: Operated) -> None:
