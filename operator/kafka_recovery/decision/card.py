@@ -106,7 +106,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
 
 def why_stopped(plan: Plan) -> tuple[str, ...]:
     """Why nobody may approve it yet, and what to do first: that it opens with."""
-    return _waited_for(plan).stop
+    return waited_for(plan).stop
 
 
 def _if_planned(plan: Plan, *, over: bool) -> str | None:
@@ -155,12 +155,8 @@ def _is_bettered(plan: Plan) -> bool:
     return against(plan) in (Against.NAMED, Against.BETTER_PROOF)
 
 
-def in_place_of_electing(plan: Plan) -> Iterator[str]:
-    """Why nobody may approve yet, and what may be better than electing, in sentences."""
-    return _waited_for(plan).sentences()
-
-
-def _waited_for(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
+def waited_for(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
+    """Why nobody may approve yet, and what may be better than electing."""
     found = elect_or_wait(plan, kubectl)
     return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan, kubectl)))
 
@@ -169,7 +165,7 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     """What can be waited for, and besides what a yes and a no come with."""
     unasked = tuple(_unasked(plan, at_hand))
     plan = asked_about_all(plan) if at_hand.asked else plan
-    elections, found = elections_of(plan), _waited_for(plan, at_hand.kubectl)
+    elections, found = elections_of(plan), waited_for(plan, at_hand.kubectl)
     return replace(
         found,
         unasked=unasked,
@@ -194,6 +190,12 @@ def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
         lossless = all(_is_lossless(plan.elections[id]) for id in ids)
         proven = "Let it go on: no record acknowledged with acks=all is lost." if lossless else ""
         yield " ".join(filter(None, (told, proven, stop)))
+
+
+def opening(plan: Plan, choice: Choice, found: Sequence[BrokerCost]) -> Iterator[str]:
+    """What a card begins with, and its first question, where there is no room for the answers."""
+    yield from (*choice.stop, *_offline(plan, over=False), *_elected(plan, found))
+    yield from (each.asked for each in choice.questions[:1])
 
 
 def in_brief(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.decision.card import at_the_prompt, in_place_of_electing
+from kafka_recovery.decision.card import at_the_prompt, waited_for
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.attestation import Attestation, Witness
@@ -221,17 +221,13 @@ def test_where_no_broker_hears_of_a_controller_they_are_mended_first_and_no_brok
     copies: dict[int, Held] = {1: dead(1), 2: log(27), 3: log(15)}
     plan = decide(evidence(partition(copies), brokers=(away, *cut_off)), ANY)
 
-    first, *then = in_place_of_electing(plan)
+    first, *then = waited_for(plan).sentences()
 
     assert first.startswith("REPAIR THE CONTROLLERS FIRST: no broker hears of one.")
     assert "format none. Until then Kafka elects nobody, whoever is started: leave the brokers alone." in first
     assert then == [NEVER, LATER]
-    assert any(
-        "Can broker 1 be started" in each
-        for each in in_place_of_electing(
-            decide(evidence(partition(copies), brokers=(away, broker(2), cut_off[1])), ANY)
-        )
-    )
+    heard = decide(evidence(partition(copies), brokers=(away, broker(2), cut_off[1])), ANY)
+    assert any("Can broker 1 be started" in each for each in waited_for(heard).sentences())
 
 
 def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_waiting() -> None:
@@ -367,8 +363,8 @@ def test_of_a_plan_that_asks_nobody_nothing_is_to_be_done_before_an_approval() -
     plan = answering(log(30))
     unasked = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
 
-    assert "Before you approve:" in in_place_of_electing(plan)
-    assert "Before you approve:" not in in_place_of_electing(unasked)
+    assert "Before you approve:" in waited_for(plan).sentences()
+    assert "Before you approve:" not in waited_for(unasked).sentences()
 
 
 def test_a_plan_that_asks_nobody_is_to_be_stopped_where_a_member_runs_that_lacks_nothing() -> None:

@@ -131,9 +131,11 @@ class Told:
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
+        self.notes: dict[str, str] = {}
 
     async def say(self, about: Mapping[str, Any], type: str, reason: str, action: str, note: str) -> None:
         self.said.append((type, reason))
+        self.notes[reason] = note
 
 
 class Office:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_recovery.decision import attesting
-from kafka_recovery.decision.card import in_brief, in_place_of_electing
+from kafka_recovery.decision.card import in_brief, opening, waited_for
 from kafka_recovery.decision.costs import BrokerCost, costs
 from kafka_recovery.decision.waiting import asked_about_all
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
@@ -70,8 +70,9 @@ class PlanNow:
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
     broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing, told
-    while a person is asked. `because`: why one is asked about elections that the policy asks nobody about.
-    `attested`: whether an attestation counts in it. `wants_reason`: whether who approves it has to say why.
+    while a person is asked; `opens`: what of both comes first. `because`: why one is asked about elections that the
+    policy asks nobody about. `attested`: whether an attestation counts in it. `wants_reason`: whether who approves it
+    has to say why.
     """
 
     digest: str
@@ -86,6 +87,7 @@ class PlanNow:
     costs: tuple[BrokerCost, ...] = ()
     summary: str = ""
     waiting: str = ""
+    opens: tuple[str, ...] = ()
     because: str = ""
     attested: bool = False
     wants_reason: bool = False
@@ -198,8 +200,9 @@ def plan_asked(plan: Plan, digest: str, because: str = "") -> PlanNow:
     """
     because = "" if all(each.needs_approval for each in plan.elections.values()) else because
     told = asked_about_all(plan) if because else plan
-    waiting = " ".join(in_place_of_electing(told))
-    return replace(plan_now(told, digest), needs_approval=True, waiting=waiting, because=because)
+    now, choice = plan_now(told, digest), waited_for(told)
+    opens = tuple(opening(told, choice, now.costs))
+    return replace(now, needs_approval=True, waiting=" ".join(choice.sentences()), opens=opens, because=because)
 
 
 def _is_declined(decision: Decision) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, Object
 from kafka_recovery.kube.machinery.conditions import condition, condition_of, merged
-from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.events import LONGEST_NOTE, Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.news import News
 from kafka_recovery.kube.machinery.status_changes import write_status
 from kafka_recovery.kube.recoveries.hold_back import let_go_of
-from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
+from kafka_recovery.kube.recoveries.status import Known, Phase, aborted, status_of, untaken
 from kafka_recovery.kube.resources import unknown
 from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
@@ -43,7 +43,9 @@ class StatusWriter:
         """The status of a recovery that has its run; False: the object is gone."""
         now = datetime.now(UTC)
         status = status_of(known, recovery.meta.generation, recovery.status, now)
-        return await self._write(raw, unknown.told(status, recovery.unknown, unknown.ASKED, raw, now))
+        asked = known.plan if known.phase is Phase.AWAITING_APPROVAL else None
+        told = unknown.told(status, recovery.unknown, unknown.ASKED, raw, now)
+        return await self._write(raw, told, asked.opens if asked else ())
 
     async def untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
         """The status of a recovery whose journal was not read yet: the plan that people see must not go from it.
@@ -92,7 +94,8 @@ class StatusWriter:
             await self._events.say(seen, "Warning", against.code, "Approve", against.message)
         return True
 
-    async def _write(self, raw: Object, status: dict[str, Any]) -> bool:
+    async def _write(self, raw: Object, status: dict[str, Any], opens: Sequence[str] = ()) -> bool:
+        """`opens`: what its event tells besides, as far as there is room."""
         meta = raw["metadata"]
         if await write_status(self._api, RECOVERIES.path(meta["namespace"], meta["name"]), raw, status) is None:
             return False
@@ -102,8 +105,20 @@ class StatusWriter:
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             with about(recovery=f"{meta['namespace']}/{meta['name']}"):
                 _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
-            await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
+            await self._events.say(
+                raw, "Warning" if stalled else "Normal", turn.code, "Recover", with_card(opens, turn.message)
+            )
         return True
+
+
+def with_card(sentences: Sequence[str], message: str) -> str:
+    """The message, and as many of the sentences as an event has room for: none is cut off before its condition."""
+    for each in sentences:
+        longer = f"{message.removesuffix('.')}. {each}"
+        if len(longer.encode()) > LONGEST_NOTE:
+            break
+        message = longer
+    return message
 
 
 _NOT_HEARD = "a yes does not count"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.card import in_place_of_electing
+from kafka_recovery.decision.card import waited_for
+from kafka_recovery.decision.waiting import Choice
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -187,11 +187,11 @@ async def test_what_may_be_better_than_electing_is_weighed_beside_the_event_loop
     """Of 10,000 elections it takes most of a second, in which the operator would watch no Kafka."""
     weighed_by: list[threading.Thread] = []
 
-    def noted(plan: Plan) -> Iterator[str]:
+    def noted(plan: Plan) -> Choice:
         weighed_by.append(threading.current_thread())
-        return in_place_of_electing(plan)
+        return waited_for(plan)
 
-    monkeypatch.setattr("kafka_recovery.kube.recoveries.status.in_place_of_electing", noted)
+    monkeypatch.setattr("kafka_recovery.kube.recoveries.status.waited_for", noted)
     question = await asked(by_hand)
     known = question.approvals.progress.known()
     question.task.cancel()

@@ -16,6 +16,7 @@ from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Conflict, Object
+from kafka_recovery.kube.recoveries.status_writer import with_card
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, journal_of
@@ -221,6 +222,28 @@ async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_
     await office.until("JournalDamaged")
 
     assert (office.condition("Stalled")[0], cluster.untaken, office.world.changed()) == ("True", {}, [])
+
+
+# Events
+
+
+async def test_whoever_is_asked_is_told_by_the_event_what_the_card_begins_with(asking_office: Office) -> None:
+    asking_office.takes_up()
+    status = await asking_office.until("AwaitingApproval")
+    note = asking_office.events.notes["AwaitingApproval"]
+
+    assert note.startswith(f"plan {status['plan']['digest'][:12]} waits for a RecoveryApproval; read it: kubectl ")
+    offline, elects, asks = (
+        note.index(each) for each in ("1 partition has no leader", "This plan would elect broker", "Can broker 1 be st")
+    )
+    assert offline < elects < asks
+    assert "electing as planned may lose" in note.lower()
+
+
+def test_an_event_has_whole_sentences_as_far_as_there_is_room() -> None:
+    assert with_card(["Go.", "Stop."], "it waits") == "it waits. Go. Stop."
+    assert with_card(["é" * 508 + ".", "Go."], "wait") == f"wait. {'é' * 508}."
+    assert with_card(["é" * 510 + ".", "Go."], "wait") == "wait"
 
 
 # Scope
