@@ -66,6 +66,23 @@ def test_requests_of_one_kind_are_held_back_then_lost_or_late(lost: bool) -> Non
             wait_until("so has the next", lambda: bytes(server.received), lambda seen: seen == come + held)
 
 
+def test_requests_that_are_withheld_come_no_further_on_connections_that_were_open() -> None:
+    held, other = (request_of(kind) for kind in (ElectLeadersRequest, ApiVersionsRequest))
+    with Recorder() as server, Proxy(server.address) as proxy, connected(proxy) as before:
+        before.sendall(other)
+        assert before.recv(len(other), socket.MSG_WAITALL) == other
+        proxy.stall()
+
+        proxy.withhold(ElectLeadersRequest)
+
+        assert before.recv(1) == b""
+        with connected(proxy) as client:
+            client.sendall(other + held)
+            wait_until("one is held", lambda: proxy.holding, lambda holding: holding == 1)
+            wait_until("the other has come", lambda: bytes(server.received), lambda seen: seen == other + other)
+            proxy.cut()
+
+
 class Recorder(Server):
     """Keeps what it is sent and answers it."""
 

@@ -17,6 +17,7 @@ import pytest
 
 from brokers import forked
 from testbed.cluster import RealKafka
+from testbed.waiting import wait_until
 from testbed.warm import WarmKafka, mend
 
 pytestmark = pytest.mark.brokers
@@ -29,6 +30,7 @@ TOOL = "kafka-recovery"
 AUTOMATIC = (
     "limits: {brokersDownPercent: 100}\nrules: [{name: everything, minReplicationFactor: 1, approval: AutoApprove}]\n"
 )
+IMPATIENT = "rules: [{name: everything, patience: 0s}]\n"
 REPLICAS = {
     "orders": [[1, 2, 3]] * 3,
     "payments": [[1, 2, 3]],
@@ -114,6 +116,25 @@ def the_old_leader_still_leads(site: Site) -> str:
     return site.plan("orders")
 
 
+class Heartbeat:
+    """BrokerHeartbeat (KIP-631)."""
+
+    API_KEY = 63
+
+
+def a_member_is_back_a_moment_ago(site: Site) -> str:
+    """Broker 1 learns that it was fenced, and leads no more; its heartbeats still don't arrive."""
+    kafka = site.kafka
+    kafka.detour.withhold(Heartbeat)
+    wait_until("it leads no more", lambda: kafka.leader_answers("orders", 0, 1), lambda leads: not leads)
+    return site.plan("orders")
+
+
+def a_member_answers_and_is_fenced(site: Site) -> str:
+    """The same under a policy that waits for nobody."""
+    return site.plan("orders", options=("--policy", site.file("impatient.yaml", IMPATIENT)))
+
+
 def the_last_member_is_dead(site: Site) -> str:
     """Then somebody killed it with SIGKILL."""
     site.kafka.kill(1)
@@ -182,6 +203,8 @@ def the_longest_log_is_the_wrong_one(site: Site) -> str:
 
 STORY: Sequence[Callable[[Site], str]] = (
     the_old_leader_still_leads,
+    a_member_is_back_a_moment_ago,
+    a_member_answers_and_is_fenced,
     the_last_member_is_dead,
     nothing_is_lost,
     a_few_records_are_lost_at_most,
@@ -235,7 +258,7 @@ def test_each_incident_is_shown_as_its_file_has_it(incident: str, told: Told) ->
 def test_what_decides_stands_on_the_first_screen_of_each(file: Path) -> None:
     shown = file.read_text().splitlines()
     if shown[0].startswith("Plan for"):
-        decides = re.compile(r"THEN, IF YOU|ONLY IF|IN PLACE OF|REPAIR THE CONTROLLERS|  No: |  No, ")
+        decides = re.compile(r"THEN, IF YOU|ONLY IF|IN PLACE OF|REPAIR THE CONTROLLERS|Do nothing yet|  No: |  No, ")
         assert any(map(decides.match, shown[:FIRST_SCREEN]))
 
 

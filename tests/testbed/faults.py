@@ -182,6 +182,12 @@ class Proxy(Server):
         """
         self._held = request.API_KEY
 
+    def withhold(self, request: type[Any]) -> None:
+        """The same, and connections that are open break, so that it is so on all; everything else passes."""
+        self.hold(request)
+        self._hang_up()
+        self._turn(Mode.PASS)
+
     def drop_answers(self) -> None:
         """Requests arrive and take effect; their answers never come."""
         self._turn(Mode.SWALLOW_ANSWERS)
