@@ -171,8 +171,8 @@ def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, index
         f"broker {replica.broker} counts as alive, but its log was not measured within {_seconds(evidence.deadline)} "
         f"({evidence.attempts} attempts; {why}). Without it {unknown} of {len(partition.replicas)} replicas are "
         f"unknown. {min_isr} acknowledged record may be only there. To go on: have broker {replica.broker} answer, "
-        "with its own, intact disk; stop it for good so that the controller fences it; or set requiredAnswers: "
-        f"{RequiredAnswers.ANY}."
+        "with its own, intact disk; or stop it, KEEP its volume, and copy its directories: the controller then fences "
+        f"it; or set requiredAnswers: {RequiredAnswers.ANY}."
     )
 
 

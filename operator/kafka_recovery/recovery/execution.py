@@ -342,7 +342,7 @@ def _still_silent(relays: Iterable[Relay]) -> Reason:
     message = f"a request of an earlier run went through broker {brokers}, which gives no sign of life: it may hold it"
     return Reason(
         "RelaySilent",
-        f"{message}. Start that broker, or stop it for good and unregister it; then try again. Before Kafka 4.0 "
-        "nobody can see who is registered: there, the address of a broker that is stopped for good must refuse "
-        "connections",
+        f"{message}. Start that broker with its own, intact disk; or keep it off, KEEP its volume, and unregister it; "
+        "then try again. Before Kafka 4.0 nobody can see who is registered: there, the address of a broker that is "
+        "kept off must refuse connections",
     )

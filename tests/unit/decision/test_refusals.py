@@ -78,8 +78,8 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     assert decision.reason.message == (
         "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
         "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may "
-        "be only there. To go on: have broker 3 answer, with its own, intact disk; stop it for good so that the "
-        "controller fences it; or set requiredAnswers: Any."
+        "be only there. To go on: have broker 3 answer, with its own, intact disk; or stop it, KEEP its volume, and "
+        "copy its directories: the controller then fences it; or set requiredAnswers: Any."
     )
     assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
 

@@ -110,6 +110,20 @@ DANGERS = (
         "Start it if it still exists; if it is gone for good, the partition can only be led by another replica.",
     ),
     Danger(
+        r"\b[Ss]top(ped)? it for good\b",
+        "volume",
+        "whoever stops a broker for good throws its disk away, and what it alone holds with it",
+        "stop it, KEEP its volume, and copy its directories",
+        "Have the broker answer; or stop it for good, so that the controller fences it.",
+    ),
+    Danger(
+        r"\b[Ss]tart that broker\b",
+        DISK,
+        "says nothing of the disk",
+        "start that broker with its own, intact disk",
+        "Start that broker, or unregister it; then try again.",
+    ),
+    Danger(
         r"\bbecomes a candidate\b",
         None,
         "Kafka elects an ISR or ELR member by itself: it is no candidate of a plan",
