@@ -91,7 +91,8 @@ def manifest(file: str) -> list[Object]:
 
 def bare(each: Object) -> Object:
     """Without what only a chart writes."""
-    return each | {"metadata": {key: value for key, value in each["metadata"].items() if key != "labels"}}
+    own = "labels", "annotations"
+    return each | {"metadata": {key: value for key, value in each["metadata"].items() if key not in own}}
 
 
 def rules(objects: list[Object], kind: str, name: str) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,30 @@ def test_a_release_that_changes_no_admission_policy_writes_none(
 
     assert "99.0.0" in deployment(kubectl)["template"]["metadata"]["labels"]["helm.sh/chart"]
     assert versions_of_policies(kubectl) == before
+
+
+def test_a_policy_that_only_lost_an_exception_has_changed_when_it_did(
+    kubectl: Kubectl, install: Install, tmp_path: Path, defined: None
+) -> None:
+    """The API server notes no time where something is only taken away; what was written before was not checked."""
+    laxer = shutil.copytree(OPERATOR, tmp_path / OPERATOR.name)
+    policy = laxer / "files" / "manifests" / "admission" / "recovery-approvals.yaml"
+    exception = "  matchConditions:\n  - {name: nobody, expression: 'false'}\n"
+    policy.write_text(policy.read_text().replace("spec:\n", f"spec:\n{exception}", 1))
+    install(chart=laxer)
+    made = changed_at(kubectl)
+    wait_until("another second has come", lambda: datetime.now(UTC) > made + timedelta(seconds=1), bool)
+
+    install("--reset-then-reuse-values")
+
+    assert "matchConditions" not in kubectl.api.get("validatingadmissionpolicy", APPROVALS_POLICY)["spec"]
+    assert changed_at(kubectl) > made
+
+
+def changed_at(kubectl: Kubectl) -> datetime:
+    """When somebody wrote the policy of approvals last, as the API server notes it."""
+    meta = kubectl.api.get("validatingadmissionpolicy", APPROVALS_POLICY)["metadata"]
+    return max(datetime.fromisoformat(each["time"]) for each in meta["managedFields"] if "subresource" not in each)
 
 
 def versions_of_policies(kubectl: Kubectl) -> dict[tuple[str, str], str]:
