@@ -181,8 +181,8 @@ def _silent_at_once(waiting: Sequence[PartitionEvidence], lost: frozenset[Broker
 def _empty_disks(
     leaderless: Sequence[PartitionEvidence], cluster: ClusterState, at: datetime, kubectl: Kubectl
 ) -> Iterator[str]:
-    """Of brokers that Kafka elects by itself: it elects an empty one as well."""
-    returning = frozenset().union(*map(_returning, leaderless)) - attested_lost(cluster)
+    """Of brokers that Kafka elects by itself: it elects an empty one as well, also in place of a disk that is lost."""
+    returning = frozenset().union(*map(_returning, leaderless))
     yield from pods.dangers(
         (pod for pod in cluster.pods if pod.broker in returning),
         at,

@@ -14,8 +14,11 @@ from kafka_recovery.decision.explanation import explain
 from kafka_recovery.decision.kubectl import Kubectl
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.pods import dangers, in_a_sentence, is_down, remedy
+from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.pods import BrokerPod, ContainerEnd, NodeState, VolumeClaim
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
@@ -191,6 +194,18 @@ class TestDisks:
         [danger] = dangers([young], NOON, held)
 
         assert "its disk may be EMPTY. The operator keeps it off meanwhile (holdBack: pods). The old" in danger
+
+    def test_it_may_be_so_whatever_is_proven_and_also_where_the_old_disk_was_attested_lost(self) -> None:
+        """Kafka elects the broker on the new disk, and the others delete all that they hold."""
+        plan = planned(pod(claims=(), ephemeral=True))
+        lossless = Loss(LossClass.LOSSLESS, at_most=0, proof="it was read so")
+        proven = replace(plan, decisions=tuple(replace(each, loss=lossless) for each in plan.decisions))
+        lost = Attestation(BrokerId(1), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
+        cluster = replace(plan.evidence.cluster, attestations=(lost,))
+        attested = replace(plan, evidence=replace(plan.evidence, cluster=cluster))
+
+        for each in (proven, attested):
+            assert any(told.startswith("DANGER: broker 1 keeps its logs in") for told in elect_or_wait(each).first)
 
     def test_logs_in_an_empty_dir_end_with_the_pod(self) -> None:
         [danger] = dangers([pod(claims=(), ephemeral=True)], NOON)
