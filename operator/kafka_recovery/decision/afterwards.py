@@ -63,7 +63,7 @@ def absent(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOut
             for broker in away(partition) if done and done.leader is not None else ():
                 if done and broker != done.leader and partition.id not in found.setdefault(broker, []):
                     found[broker].append(partition.id)
-    return {broker: ids for broker, ids in sorted(found.items()) if ids}
+    return dict(sorted(found.items()))
 
 
 def tiered(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]) -> Iterator[str]:

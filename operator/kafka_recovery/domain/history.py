@@ -6,9 +6,7 @@ and `decision.loss`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, TopicId
 from kafka_recovery.domain.loss_class import LossClass
@@ -74,10 +72,3 @@ class PartitionHistory:
         for word, told in (("steps", self.steps), ("starts", self.starts)):
             if len(told) > MOST_STEPS:
                 raise ValueError(f"a history has at most {MOST_STEPS} {word} (got {len(told)})")
-
-    @classmethod
-    def of_newest(
-        cls, topic_id: TopicId, as_of: MetadataOffset, steps: Sequence[HistoryStep], starts: Sequence[BrokerStart]
-    ) -> Self:
-        """As much as fits. What begins too late proves nothing, so nothing false is proven by what was left out."""
-        return cls(topic_id, as_of, tuple(steps[-MOST_STEPS:]), tuple(starts[-MOST_STEPS:]))

@@ -20,9 +20,9 @@ ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswer
 IDS = tuple(TopicPartition("orders", number) for number in range(3))
 
 
-def planned() -> Plan:
-    """Broker 2 is elected on all three; broker 1 is dead."""
-    seen = [partition({1: None, 2: log(27 + number), 3: log(15)}, id=id) for number, id in enumerate(IDS)]
+def planned(end: int = 28) -> Plan:
+    """Broker 2 is elected on all three, where its logs end by `end`, one before it, and so on; broker 1 is dead."""
+    seen = [partition({1: None, 2: log(end - number), 3: log(15)}, id=id) for number, id in enumerate(IDS)]
     plan = decide(evidence(*seen), ANY, waited=timedelta(hours=1))
     assert {each.leader for each in plan.elections.values()} == {2}
     return plan
@@ -49,9 +49,9 @@ def test_brokers_that_may_hold_more_of_the_same_partitions_are_told_of_at_once()
 
 
 def test_of_a_leader_that_no_plan_elected_no_log_end_is_told() -> None:
-    """A member came back meanwhile."""
+    """A member came back meanwhile. Of several plans the last one counts."""
     by_plan, by_kafka = led_alike(
-        [planned()], by_id(led(IDS[0]), led(IDS[1]), led(IDS[2], Outcome.RECOVERED_CLEANLY, leader=1))
+        [planned(20), planned()], by_id(led(IDS[0]), led(IDS[1]), led(IDS[2], Outcome.RECOVERED_CLEANLY, leader=1))
     )
 
     assert by_plan.elected_at == (27, 28)
@@ -112,6 +112,12 @@ def test_who_held_more_than_the_leader_is_not_to_lead_a_tiered_topic_either() ->
     assert "do not let broker 1, 2 or 4 lead orders-0 before you know that their log starts are no later" in told
 
 
+def test_a_leader_that_nobody_had_measured_may_lead_on() -> None:
+    (told,) = tiered([tiered_plan(tiered=True)], by_id(led(IDS[0], Outcome.RECOVERED_CLEANLY, leader=1)))
+
+    assert "do not let broker 2, 3 or 4 lead orders-0 before" in told
+
+
 def test_where_nobody_could_read_whether_a_topic_is_tiered_it_is_said_as_a_condition() -> None:
     unread = Reason("TopicAuthorizationFailed", "DESCRIBE_CONFIGS is missing")
     (told,) = tiered([tiered_plan(configs_problem=unread)], by_id(led(IDS[0])))
@@ -121,8 +127,13 @@ def test_where_nobody_could_read_whether_a_topic_is_tiered_it_is_said_as_a_condi
 
 @pytest.mark.parametrize(
     ("said", "done"),
-    [({"tiered": False}, led(IDS[0])), ({}, led(IDS[0])), ({"tiered": True}, led(IDS[0], Outcome.REFUSED, None))],
-    ids=["no tier", "a release without tiers", "nobody leads"],
+    [
+        ({"tiered": False}, led(IDS[0])),
+        ({}, led(IDS[0])),
+        ({"tiered": True}, led(IDS[0], Outcome.REFUSED, None)),
+        ({"tiered": True, "leader": BrokerId(2)}, led(IDS[0])),
+    ],
+    ids=["no tier", "a release without tiers", "nobody leads", "it had a leader"],
 )
 def test_nothing_is_said_of_a_tier_that_no_new_leader_can_cut(said: dict[str, Any], done: PartitionOutcome) -> None:
     assert not list(tiered([tiered_plan(**said)], by_id(done)))

@@ -162,6 +162,12 @@ def test_a_broker_that_leads_another_partition_gave_a_sign_of_life() -> None:
     assert void(said_of(seen, 1)) == "AttestedBrokerAnswers"
 
 
+def test_that_it_follows_the_leader_of_another_partition_says_nothing_of_its_disk() -> None:
+    """Its copy there was not measured."""
+    followed = partition(dict.fromkeys((1, 2, 3)), id=OTHER, leader=BrokerId(2))
+    assert void(said_of(evidence(partition(ON_A_FAILED_DISK), followed, brokers=ALL_RUN), 1)) is None
+
+
 def test_a_broker_with_a_disk_that_answers_has_not_lost_all_that_is_on_it() -> None:
     """One of two log directories failed: nobody can tell which of them was meant."""
     readable = partition(COPIES | {1: log(9)}, id=OTHER)
@@ -346,14 +352,17 @@ ASKING_NOBODY = policy(approval=Approval.AUTO)
 
 def test_a_person_is_asked_about_an_election_that_nothing_else_makes_possible() -> None:
     """Whoever attests may not be who approves, and the policy did not count on such a word."""
-    seen = said_of(evidence(partition(ON_A_FAILED_DISK, isr=(2,)), brokers=ALL_RUN), 1)
+    other = partition({4: None, 2: log(27), 3: log(15)}, id=OTHER, isr=(4,))
+    first = partition(ON_A_FAILED_DISK, isr=(2,))
+    seen = attested(evidence(first, other, brokers=(*ALL_RUN, dead(4))), [lost(1), lost(4)])
 
-    decision = decided(seen, ASKING_NOBODY, waited=timedelta(hours=1))
+    decision, asked = [decide(seen, by, waited=timedelta(hours=1)).decisions[0] for by in (ASKING_NOBODY, policy())]
 
     assert (decision.verdict, decision.approval, decision.needs_approval) == (Verdict.ELECT, Approval.MANUAL, True)
     assert decision.warnings[-1] == (
         "without the attested loss of the disk of broker 1 nobody would be elected: a person has to approve it"
     )
+    assert not asked.warnings, "a person is asked in any case"
 
 
 def test_nobody_is_asked_because_of_it_where_patience_alone_made_the_election_possible() -> None:

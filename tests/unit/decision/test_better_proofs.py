@@ -12,8 +12,9 @@ from kafka_recovery.decision.card import card, why_stopped
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.policy import Approval, CandidateOrder
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.policy import Approval, CandidateOrder, TopicSelector
 from unit.decision.incident import ORDERS, broker, dead, evidence, history, log, partition, policy, step
 
 LONGEST = policy(candidate_order=CandidateOrder.LONGEST_LOG)
@@ -51,20 +52,40 @@ def test_of_a_better_plan_about_which_nobody_will_be_asked_it_is_said_before_the
     assert told.endswith("to LeastLoss, and read the next plan: it may elect UNASKED, so copy first.")
 
 
+def test_where_one_rule_of_several_asks_nobody_that_is_said_of_all_their_partitions() -> None:
+    audit = TopicPartition("audit", 0)
+    known = replace(LEFT_LAST, topic_id=TopicId("id-of-audit"))
+    unasked = replace(LONGEST.rules[0], name="audit", topics=TopicSelector(names=("audit",)), approval=Approval.AUTO)
+    plan = decide(evidence(offline(), offline(known, audit)), replace(LONGEST, rules=(unasked, *LONGEST.rules)))
+
+    ((ids, told),) = better_proofs(plan)
+
+    assert set(ids) == {ORDERS, audit}
+    assert told.endswith("it may elect UNASKED, so copy first.")
+
+
 def test_a_smaller_bound_is_more_proof() -> None:
-    """Broker 4 holds everything, and is fenced; broker 3 lacks 5 records of it, broker 2 lacks 13."""
+    """Broker 4 holds everything, and is fenced; broker 3 lacks 5 records of it, broker 2 lacks 13.
+
+    Of the third partition broker 3 lacks nothing.
+    """
     five, members = (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
     known = history(*[step(*isr, min_isr=3, replicas=five) for isr in members], intact=[2, 3, 4])
     held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(33, (0, 0), (3, 20)), 5: None}
     brokers = (dead(1), broker(2), broker(3), broker(4, fenced=True), dead(5))
-    plan = decide(evidence(partition(held, history=known), brokers=brokers), BY_EPOCHS)
+    bounded = [partition(held, history=known, id=id) for id in (ORDERS, SECOND)]
+    apart = {1: None, 2: log(12, (0, 0), (3, 10)), 3: log(28)}
+    lossless = partition(apart, history=LEFT_LAST, id=TopicPartition("orders", 2))
+    automatic = policy(candidate_order=CandidateOrder.EPOCH_FIRST, approval=Approval.AUTO_LOSSLESS)
 
-    ((_, told),) = better_proofs(plan)
+    (_, told), (of, none) = better_proofs(decide(evidence(*bounded, lossless, brokers=brokers), automatic))
 
-    assert told.startswith("Broker 3 is the better leader of ")
+    assert told.startswith("Broker 3 is the better leader of orders-0, orders-1: ")
     assert told.endswith(": a person is asked again.")
-    assert "at most 5 records acknowledged with acks=all are lost" in told
+    assert "at most 10 records acknowledged with acks=all are lost" in told
     assert "EpochFirst chooses broker 2" in told
+    assert of == [lossless.id]
+    assert "no record acknowledged with acks=all is lost" in none
 
 
 def test_of_several_candidates_the_one_is_told_of_whom_most_is_proven() -> None:
@@ -139,6 +160,15 @@ def test_a_leader_that_a_person_named_and_that_is_proven_the_best_is_not_stopped
     assert not why_stopped(plan)
 
 
+def test_a_leader_that_a_person_named_and_of_which_no_more_is_proven_is_stopped_where_another_holds_more() -> None:
+    seen = partition({1: None, 2: log(30), 3: log(28)}, history=LEFT_LAST)
+    plan = decide(evidence(seen), LONGEST, designated={ORDERS: BrokerId(3)})
+
+    assert plan.decisions[0].loss is not None
+    assert plan.decisions[0].loss.loss_class is LossClass.LOSSLESS
+    assert why_stopped(plan)
+
+
 def test_a_leader_that_a_person_named_is_no_worse_than_one_with_the_same_log_and_more_room() -> None:
     held = {1: None, 2: replace(log(27), almost_full=True), 3: log(27)}
     plan = decide(evidence(partition(held)), BY_EPOCHS, designated={ORDERS: BrokerId(2)})
@@ -185,3 +215,5 @@ def test_nobody_is_sent_to_an_order_that_kafka_would_not_take() -> None:
     gone = (dead(1, registered=False), broker(2), broker(3))
 
     assert list(better_proofs(decide(evidence(offline(), brokers=gone), LONGEST))) == []
+    unlisted = (dead(1, registered=None), broker(2), broker(3))
+    assert list(better_proofs(decide(evidence(offline(), brokers=unlisted), LONGEST))), "it may only be fenced"

@@ -211,6 +211,14 @@ def test_once_another_broker_leads_nothing_is_said_of_a_clean_return() -> None:
     )
 
 
+def test_a_leader_of_an_empty_log_in_the_first_epoch_is_told_with_both() -> None:
+    seen = partition({1: None, 2: log(0), 3: log(0)})
+    told = explain(
+        decide(evidence(seen, brokers=RACKS), policy()), seen.id, Led(BrokerId(2), LeaderEpoch(0), Offset(0))
+    )
+    assert told.since[0].endswith("(leader epoch 0, log end 0).")
+
+
 def test_a_leader_of_whom_nothing_is_known_is_a_leader_too() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)})
 

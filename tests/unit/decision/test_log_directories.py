@@ -91,7 +91,7 @@ class TestFailed:
         assert told.startswith("Broker 1 lives; /data1, /data2 have failed (KAFKA_STORAGE_ERROR), with orders-0.")
 
     def test_a_copy_that_was_being_moved_to_another_directory_is_not_taken_for_the_whole(self) -> None:
-        said = its(1, replace(FAILED, copies=()), replace(WELL, copies=(), incoming=(ORDERS,)))
+        said = its(1, replace(FAILED, copies=()), replace(WELL, copies=(), incoming=(ORDERS, OTHER)))
 
         told = known(planned(seen({1: offline_at(1), 2: log(10), 3: log(10)}, said)))
 
@@ -249,12 +249,13 @@ def test_it_is_said_why_a_person_is_asked_where_a_broker_did_not_tell() -> None:
 
 def test_inspect_tells_what_is_wrong_with_each_directory_and_nothing_of_the_others() -> None:
     refused = Reason("BrokerTimeout", "no answer")
-    found = seen({1: None, 2: log(10)}, its(1, FAILED, WELL), its(2, FULL), its(3, problem=refused))
+    said = its(1, FAILED, WELL), its(2, FULL), its(3, problem=refused), its(4, problem=refused)
+    found = seen({1: None, 2: log(10)}, *said)
 
     assert list(wrong(found)) == [
         "Broker 1: its log directory /data1 has failed (KAFKA_STORAGE_ERROR).",
         "Broker 2: /data (12.0 MiB of 100.0 GiB left).",
-        "Of the log directories and volumes of broker 3 nothing is known: no answer.",
+        "Of the log directories and volumes of broker 3, 4 nothing is known: no answer.",
     ]
 
 

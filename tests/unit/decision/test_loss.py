@@ -16,7 +16,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.judging import naive_proofs
-from unit.decision.incident import AS_OF, Held, broker, evidence, history, log, partition, started, step
+from unit.decision.incident import Held, broker, evidence, history, log, partition, started, step
 
 CLUSTER = evidence().cluster
 
@@ -354,6 +354,19 @@ def test_a_sole_isr_member_that_registered_anew_was_elected_uncleanly_unless_it_
     assert "a history without unclean election" in by(started(1, 1), started(1, 35)).missing[0]
 
 
+def test_what_a_leader_loses_after_it_led_takes_nothing_from_who_was_elected_in_its_place() -> None:
+    led = step(2, 3, leader=BrokerId(2), leader_epoch=LeaderEpoch(4))
+    steps = (step(1, 2, 3, leader_epoch=BEFORE), led, step(3, leader=BrokerId(3)))
+    seen = replace(BEHIND, isr=(BrokerId(3),))
+
+    def by(again: int) -> LossClass:
+        starts = (started(1, 1), started(2, 1), started(2, again), started(3, 1))
+        return lossof(seen, 3, history(*steps, starts=starts)).loss_class
+
+    assert by(again=25) is LossClass.LOSSLESS
+    assert by(again=15) is LossClass.UNKNOWN, "it led after it had lost what it held"
+
+
 def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowledged_without_it() -> None:
     """A raise to 2 counts for the controller before the leader obeys it: broker 1 went on alone, and Kafka then elected
     broker 2 as an ELR member. What broker 1 acknowledged alone is on broker 1 only.
@@ -366,14 +379,10 @@ def test_a_leader_that_kafka_s_own_elr_kept_too_long_may_lack_what_was_acknowled
     assert "a history without unclean election" in loss.missing[0]
 
 
-def test_of_too_long_a_history_the_beginning_is_left_out_and_so_it_proves_nothing() -> None:
-    long = [step(1, 2, 3), *[step(1, 3), step(1)] * MOST_STEPS]
-    cut = PartitionHistory.of_newest(BEHIND.topic_id, AS_OF, long, [started(3, 1)])
-
-    assert len(cut.steps) == MOST_STEPS
-    assert lossof(BEHIND, 3, cut).missing == ("ISR history since all replicas were in sync",)
+def test_a_history_has_no_more_steps_than_a_plan_can_carry() -> None:
+    assert len(history(*[step(1, 2, 3)] * MOST_STEPS).steps) == MOST_STEPS
     with pytest.raises(ValueError, match="at most 100 steps"):
-        history(*long)
+        history(*[step(1, 2, 3)] * (MOST_STEPS + 1))
 
 
 def test_of_several_witnesses_the_one_that_saw_most_says_what_is_lost_at_least() -> None:
@@ -382,7 +391,8 @@ def test_of_several_witnesses_the_one_that_saw_most_says_what_is_lost_at_least()
 
 
 def test_a_proof_that_a_witness_contradicts_is_none() -> None:
-    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group billing", Offset(20)),))
+    ends = WitnessedEnd("group audit", Offset(16)), WitnessedEnd("group billing", Offset(20))
+    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=ends)
     loss = lossof(seen, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,)))
 
     assert (loss.loss_class, loss.at_least, loss.proof) == (LossClass.UNKNOWN, 5, "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_recovery.decision.card import at_the_prompt, waited_for
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.decision.waiting import asked_about_all, elect_or_wait
 from kafka_recovery.domain.attestation import Attestation, Witness
 from kafka_recovery.domain.evidence import MinInsyncReplicas, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
@@ -40,6 +40,13 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
         replace(each, loss=lossless) if number < proven else each for number, each in enumerate(plan.decisions)
     ]
     return replace(plan, evidence=evidence(*seen), decisions=tuple(decisions))
+
+
+def without_disk(id: int, plan: Plan) -> Plan:
+    """Somebody attested that the disk of this broker is lost."""
+    gone = Attestation(BrokerId(id), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
+    cluster = replace(plan.evidence.cluster, attestations=(gone,))
+    return replace(plan, evidence=replace(plan.evidence, cluster=cluster))
 
 
 NEVER = (
@@ -76,11 +83,11 @@ def test_what_must_never_be_done_is_said_before_anything_that_may_be() -> None:
 
 
 def test_where_the_disks_of_all_that_are_away_are_lost_nobody_is_told_to_copy_them() -> None:
-    plan = planned((1,))
-    gone = Attestation(BrokerId(1), Witness.DISK_LOST, "ann", "INC-7", NOON, NOON + timedelta(hours=1))
-    cluster = replace(plan.evidence.cluster, attestations=(gone,))
+    assert elect_or_wait(without_disk(1, planned((1,)))).never == (NEVER,)
 
-    assert elect_or_wait(replace(plan, evidence=replace(plan.evidence, cluster=cluster))).never == (NEVER,)
+
+def test_what_must_never_be_done_is_said_where_it_is_so_of_one_partition_only() -> None:
+    assert elect_or_wait(planned((1,), (3,))).never == (NEVER, LATER)
 
 
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
@@ -117,6 +124,11 @@ def test_what_is_elected_unasked_is_led_by_another_before_anybody_has_answered()
     said = told(plan)
     assert any(f"{WHOLE}first copy its directories of orders-0 (another one leads there by now), " in s for s in said)
     assert not any(each.startswith("Waiting saves no") for each in said), "nobody is asked to wait"
+
+
+def test_whom_everybody_is_asked_about_is_asked_about_whatever_is_proven() -> None:
+    asked = asked_about_all(planned((1,), (1,), proven=1))
+    assert all(each.needs_approval for each in asked.elections.values())
 
 
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
@@ -179,6 +191,17 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     )
 
 
+def test_of_a_disk_that_was_attested_lost_nothing_is_asked_and_nothing_copied() -> None:
+    assert told(without_disk(2, planned((1, 2), (1, 2), away=(1, 2)))) == [
+        "Can broker 1 be started with its own, intact disk?",
+        UNKNOWN,
+        f"{WHOLE}start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
+        CRASHED.replace("broker 2, 3", "broker 3"),
+        UNREACHED,
+        f"{LOST}{APPROVE}",
+    ], "nor are two brokers silent at once"
+
+
 def test_brokers_that_are_not_named_are_counted() -> None:
     *_, no = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
     assert (
@@ -194,6 +217,29 @@ def test_where_several_brokers_are_silent_the_network_is_looked_at_from_their_ow
     )
     assert question.startswith("Can broker 1 be started")
     assert UNREACHED not in answers, "it is said already"
+
+
+FAILED = Replica(BrokerId(1), None, Reason("LogDirOffline", "the log directory of orders-0 is offline"))
+
+
+def test_a_broker_whose_log_directory_failed_is_not_silent() -> None:
+    seen = partition({1: FAILED, 2: dead(2), 3: log(10)}, isr=(1, 2))
+    plan = decide(evidence(seen, brokers=(broker(1), away_from_all(2), broker(3))), ANY, waited=timedelta(hours=1))
+    assert not any("are silent at once" in each for each in told(plan))
+
+
+def test_of_a_broker_that_lives_the_failed_directory_is_asked_about_also_where_another_copy_of_it_is_silent() -> None:
+    other = partition({1: dead(1), 2: log(10), 3: log(10)}, id=TopicPartition("payments", 0))
+    seen = evidence(partition({1: FAILED, 2: log(10), 3: log(10)}), other, brokers=(broker(1), broker(2), broker(3)))
+    said = told(decide(seen, ANY, waited=timedelta(hours=1)))
+    assert "Can the failed log directory of broker 1 be repaired with what is on it?" in said
+
+
+def test_a_failed_directory_is_told_of_also_where_the_election_is_proven_to_lose_nothing() -> None:
+    plan = planned((1,), proven=1)
+    failed = replace(plan.evidence.partitions[0], replicas=(FAILED, *plan.evidence.partitions[0].replicas[1:]))
+    plan = replace(plan, evidence=replace(plan.evidence, partitions=(failed,)))
+    assert any(each.startswith("Broker 1 lives; a log directory of it has failed") for each in told(plan))
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
@@ -242,8 +288,7 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
 
 def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_not_the_broker() -> None:
     """KIP-858: Strimzi and others see such directories come back by a restart; an election would give up their data."""
-    failed = Replica(BrokerId(1), None, Reason("LogDirOffline", "the log directory of orders-0 is offline"))
-    seen = partition({1: failed, 2: log(10), 3: log(10)}, min_isr=MinInsyncReplicas(2, "TOPIC_CONFIG"))
+    seen = partition({1: FAILED, 2: log(10), 3: log(10)}, min_isr=MinInsyncReplicas(2, "TOPIC_CONFIG"))
     plan = decide(evidence(seen), ANY, waited=timedelta(hours=1))
     assert plan.elections
 
@@ -299,6 +344,7 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
         "partitions and those of broker 2 and broker 4, which may hold more than the new leader as well, then "
     )
     assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
+    assert any("and those of broker 2, which may hold more" in each for each in told(without_disk(4, plan)))
 
 
 STOP_IT = (
@@ -427,6 +473,14 @@ def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
         "is lost, unless min.insync.replicas was raised shortly before it left the ISR, or is set for all brokers: "
         "then another member may hold more."
     )
+
+
+def test_less_is_promised_where_it_stayed_behind_on_some_of_its_partitions_only() -> None:
+    plan = planned((1,), (1,))
+    first, second = plan.evidence.partitions
+    stayed = replace(second, isr=(), elr=(BrokerId(1),))
+    _, _, yes, *_ = told(replace(plan, evidence=replace(plan.evidence, partitions=(first, stayed))))
+    assert yes.endswith("then another member may hold more.")
 
 
 def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -> None:

@@ -247,7 +247,7 @@ class Image:
         """A step of this partition begins here; its min.insync.replicas is known once the batch is read."""
         (self._with_elr.add if partition.elr else self._with_elr.discard)(key)
         (self._out_of_sync.discard if partition.in_sync else self._out_of_sync.add)(key)
-        self._add_step(partition, offset, first=key not in self._changed)
+        self._add_step(partition, offset)
         self._changed.setdefault(key, offset)
 
     def _clear_elr(self, offset: int, key: Key) -> None:
@@ -283,13 +283,13 @@ class Image:
             if record.broker_id in self._partitions[key].elr:
                 self._maybe_clean.append((key, record.broker_id, record.broker_epoch))
 
-    def _add_step(self, partition: PartitionState, offset: int, *, first: bool) -> None:
-        """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
+    def _add_step(self, partition: PartitionState, offset: int) -> None:
+        """What the first one says of the minimum is settled now, if it began in sync."""
         steps = partition.steps
         if partition.in_sync:
             self._steps -= len(steps)
             partition.begin()
-        elif first and len(steps) == 1 and partition.whole:
+        elif len(steps) == 1 and partition.whole:
             steps[0] = self._with_minimum(partition, steps[0], offset - 1)
         steps.append(partition.step(offset, with_elr=self._elr))
         self._steps += 1

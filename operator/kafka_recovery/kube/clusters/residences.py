@@ -20,7 +20,7 @@ That it is the process of that Pod, and of no other, is assumed: processes of on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -146,13 +146,10 @@ def _told(partition: PartitionEvidence, known: Mapping[BrokerId, Mapping[BrokerE
 def _of_history(
     history: PartitionHistory, known: Mapping[BrokerId, Mapping[BrokerEpoch, Residence]]
 ) -> PartitionHistory:
-    told = {id: _filled(_own(id, history.starts), known[id]) for id in known}
+    epochs = sorted(start.epoch for start in history.starts)  # an epoch is an offset: no two brokers have one in common
+    told = {id: _filled(epochs, known[id]) for id in known}
     starts = tuple(_at(start, told.get(start.broker, {}).get(start.epoch)) for start in history.starts)
     return replace(history, starts=starts)
-
-
-def _own(id: BrokerId, starts: Iterable[BrokerStart]) -> Sequence[BrokerEpoch]:
-    return sorted(start.epoch for start in starts if start.broker == id)
 
 
 def _filled(epochs: Sequence[BrokerEpoch], known: Mapping[BrokerEpoch, Residence]) -> Mapping[BrokerEpoch, Residence]:

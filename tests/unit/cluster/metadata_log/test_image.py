@@ -112,6 +112,19 @@ def test_a_member_of_the_elr_that_registers_and_stays_in_it_had_stopped_cleanly(
     assert told(created()).steps[0].elr is None
 
 
+@pytest.mark.parametrize("topic", ["orders", ""], ids=["of the topic", "of all topics"])
+def test_who_registers_once_the_elr_was_cleared_has_not_stopped_cleanly_by_that(topic: str) -> None:
+    """The controller keeps it nowhere any more, and so takes it out of nothing (KIP-966)."""
+    log = created()
+    log.add(feature(elr=1))
+    log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+    log.add(record("ClearElr", 0, Values(topic_name=topic)))
+    log.add(registered(B, log.end))
+
+    assert [step.elr for step in told(log).steps] == [None, (B,), ()]
+    assert not is_intact(BrokerId(B), told(log))
+
+
 def test_an_unclean_election_is_read_from_the_state_also_where_the_second_one_does_not_repeat_it() -> None:
     log = fell_behind()
     log.add(changed(isr=[C], leader=C, leader_recovery_state=1))
@@ -183,6 +196,19 @@ def test_what_stands_in_one_batch_is_one_change_to_brokers() -> None:
     assert [step.min_isr for step in history.steps] == [3]
 
 
+def test_each_of_several_changes_in_one_batch_has_the_minimum_that_held() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]), changed(isr=[A]))
+    assert minima(log) == [2, 2, 2]
+    assert replay_elr(told(log).steps) == {A, B}
+
+
+def test_a_partition_that_is_written_anew_as_a_whole_goes_on() -> None:
+    log = created()
+    log.add(whole((A, B, C), isr=(A, B)))
+    assert isrs(log) == [(A, B, C), (A, B)]
+
+
 def partition_of(topic_id: UUID) -> Values:
     return Values(
         partition_id=0, topic_id=topic_id, replicas=[A, B, C], isr=[A, B, C], removing_replicas=[], adding_replicas=[],
@@ -200,6 +226,8 @@ def test_a_transaction_counts_at_its_end_and_an_aborted_one_never() -> None:
     log.add(BEGIN, changed(isr=[A]))
     log.add(ABORT)
     assert isrs(log) == [(A, B, C), (A, B)]
+    log.add(changed(isr=[B]))
+    assert isrs(log) == [(A, B, C), (A, B), (B,)]
 
 
 def test_a_raised_minimum_counts_once_the_leader_is_a_process_that_began_after_it() -> None:
@@ -236,9 +264,20 @@ def test_a_raised_minimum_does_not_count_for_a_leader_that_only_registered_anew(
 def test_a_raised_minimum_counts_an_hour_later_by_the_logs_own_time() -> None:
     log = created(minimum=1)
     log.add(minimum_of("orders", "2"))
-    log.pass_time(HOUR + 10_000)
+    log.pass_time(HOUR - 10_000)
     log.add(changed(isr=[A, B]))
-    assert minima(log) == [2, 2]
+    assert minima(log) == [1, 1]
+    log.pass_time(20_000)
+    log.add(changed(isr=[A]))
+    assert minima(log) == [1, 1, 2]
+
+
+def test_an_hour_is_one_of_time_and_not_of_records() -> None:
+    log = created(minimum=1)
+    log.add(minimum_of("orders", "2"))
+    log.pass_time(HOUR // 4, every=500)
+    log.add(changed(isr=[A, B]))
+    assert minima(log) == [1, 1]
 
 
 def test_a_clock_that_jumps_settles_nothing() -> None:
@@ -333,6 +372,17 @@ def test_a_topic_made_anew_has_nothing_of_the_old_ones() -> None:
     assert [(step.isr, step.min_isr) for step in anew.steps] == [((A, B, C), 1)]
 
 
+def test_a_topic_that_is_gone_is_missed_by_nobody() -> None:
+    """Neither by a broker that was in its ELR and registers, nor by a change of it in the same batch."""
+    log = created()
+    log.add(feature(elr=1))
+    log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+    log.add(changed(isr=[A, C]), record("RemoveTopic", 0, Values(topic_id=ORDERS)))
+    log.add(registered(B, log.end))
+
+    assert log.image().doubt is None
+
+
 def test_a_partition_that_changes_too_often_to_be_told_whole_is_not_told() -> None:
     log = created()
     for number in range(MOST_STEPS + 1):
@@ -351,8 +401,15 @@ def test_where_transactions_are_acknowledged_by_partitions_without_a_leader_noth
         record("Partition", 2, partition_of(of_transactions)),
     )
     assert told(log).transaction_log is None
+    image = log.image()
+    before = image.history(ORDERS, 0)
+    assert before is not None
+    assert before.transaction_log is None
     log.add(changed(topic_id=of_transactions, isr=[A], leader=NO_LEADER))
-    assert told(log).transaction_log is LossClass.UNKNOWN
+    image.apply(list(batches.read(log.data))[-1])
+    after = image.history(ORDERS, 0)
+    assert after is not None
+    assert after.transaction_log is LossClass.UNKNOWN
     own = log.image().history(of_transactions, 0)
     assert own is not None
     assert own.transaction_log is None
@@ -418,6 +475,9 @@ def test_more_changes_than_memory_may_hold_leave_a_doubt(monkeypatch: pytest.Mon
     for _ in range(5):
         log.add(changed(isr=[A, B]), changed(isr=[A]))
         log.add(changed(isr=[A, B, C]))  # what is in sync again takes no room
+        gone = UUID(int=5)
+        log.add(record("Topic", 0, Values(name="late", topic_id=gone)), whole((A, B, C), isr=(A,), topic_id=gone))
+        log.add(record("RemoveTopic", 0, Values(topic_id=gone)))  # nor does what is gone
     assert log.image().doubt is None
     for _ in range(6):
         log.add(changed(isr=[A, B]))

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log.image import Image
-from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition
+from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition, kept_of
 from kafka_recovery.decision.intactness import is_intact
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
@@ -65,7 +66,10 @@ def test_who_left_before_the_log_was_cut_off_is_told_by_what_was_kept() -> None:
     again = restarted(log, kept, cut, cut_off((A, B)))
 
     assert again.history(ORDERS, 0) == log.history()
-    assert restarted(log, None, cut, cut_off((A, B))).history(ORDERS, 0) is None
+    without = restarted(log, None, cut, cut_off((A, B)))
+    assert without.history(ORDERS, 0) is None
+    assert (left := without.kept()) is not None
+    assert left.partitions == (), "of what began before the snapshot there is nothing to be kept"
 
 
 def test_what_is_in_sync_is_not_kept() -> None:
@@ -108,6 +112,29 @@ def test_a_process_that_ended_before_the_log_was_cut_off_is_not_forgotten() -> N
     assert history is not None
     assert not is_intact(BrokerId(B), history)
     assert is_intact(BrokerId(C), history)
+
+
+def test_a_broker_that_is_gone_since_and_a_directory_that_failed_since_are_told_as_they_were() -> None:
+    log, cut = left_one_by_one(B, C)
+    other_disk = registered(B, 3, incarnation=1000 * B + 3, disks=[UUID(int=999)])
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    state = snapshot(topic, minimum_of("orders", "2"), registered(A, 2), other_disk, whole((A, B, C), isr=(A,)))
+
+    assert restarted(log, log.image().kept(), cut, state).history(ORDERS, 0) == log.history()
+
+
+def test_of_a_broker_with_several_replicas_the_processes_are_kept_since_the_oldest_history_began() -> None:
+    log = created()
+    log.add(changed(isr=[A]))
+    again = log.add(registered(B, log.end))
+    bills = UUID(int=5)
+    log.add(record("Topic", 0, Values(name="bills", topic_id=bills)), whole((A, B, C), topic_id=bills))
+    log.add(changed(isr=[A], topic_id=bills))
+    keys, fold = [(ORDERS, 0), (bills, 0)], log.image()._folded()
+
+    for order in (keys, keys[::-1]):
+        kept = kept_of(log.end, 1, log.now, order, fold)
+        assert [each.epoch for each in kept.registrations if each.broker == B] == [3, again]
 
 
 def test_a_snapshot_that_ends_just_where_it_was_kept_tells_no_time_so_nothing_is_taken() -> None:
@@ -248,6 +275,13 @@ def kept_history() -> tuple[Written, KeptHistory, int]:
     return log, kept, cut
 
 
+def ending(kept: KeptHistory, **otherwise: Any) -> KeptHistory:
+    """The same, but for the last step of its only partition."""
+    (one,) = kept.partitions
+    steps = (*one.steps[:-1], replace(one.steps[-1], **otherwise))
+    return replace(kept, partitions=(replace(one, steps=steps),))
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -257,6 +291,8 @@ def kept_history() -> tuple[Written, KeptHistory, int]:
         lambda kept, one: replace(kept, partitions=(replace(one, topic_id=UUID(int=78)),)),
         lambda kept, one: replace(kept, partitions=(replace(one, index=1),)),
         lambda kept, one: replace(kept, partitions=(replace(one, steps=one.steps[:1]),)),
+        lambda kept, one: ending(kept, leader_epoch=LeaderEpoch(9)),
+        lambda kept, one: ending(kept, recovering=True),
         lambda kept, one: replace(kept, topics=(replace(kept.topics[0], minima=((7, 3),)),)),
         lambda kept, one: replace(kept, registrations=kept.registrations[:1]),
         lambda kept, one: replace(
@@ -271,6 +307,8 @@ def kept_history() -> tuple[Written, KeptHistory, int]:
         "topic",
         "partition",
         "state",
+        "leader epoch",
+        "recovery state",
         "minimum",
         "processes left out",
         "other processes",

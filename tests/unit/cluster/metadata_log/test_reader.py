@@ -146,7 +146,8 @@ class Controllers:
     def _snapshot(self, part: Any) -> Any:
         data = self.snapshots.get((part.snapshot_id.end_offset, part.snapshot_id.epoch))
         if data is None:
-            return Values(error_code=-1, topics=[])
+            gone = Values(error_code=98, size=0, position=0, unaligned_records=b"")
+            return Values(error_code=0, topics=[Values(partitions=[gone])])
         told = Values(
             error_code=0, size=len(data), position=part.position, unaligned_records=data[part.position :][: self.piece]
         )
@@ -262,6 +263,16 @@ async def test_controllers_that_came_back_with_an_older_log_and_went_on_are_not_
         why = await log.caught_up("cluster", WITHIN)
     assert isinstance(why, Reason)
     assert "and was committed up to" in why.message
+
+
+async def test_a_quorum_that_counts_its_epochs_from_an_earlier_one_is_asked_under_that() -> None:
+    """Its voters were formatted anew, or restored from a backup."""
+    controllers = Controllers(created())
+    async with reading(controllers) as log:
+        await caught_up(log)
+        controllers.epoch = 2
+        controllers.log.add(changed(isr=[A, B]))
+        assert isr(await caught_up(log)) == (A, B)
 
 
 async def test_where_nobody_leads_each_controllers_answer_is_told() -> None:
@@ -384,6 +395,14 @@ async def test_a_reading_that_begins_anew_goes_by_what_it_kept_itself() -> None:
         before = await caught_up(log)
         assert log.kept() is not None
         before.doubt = "a controller told what cannot be"
+        assert (await caught_up(log)).history(ORDERS, 0) == controllers.log.history()
+
+
+async def test_what_an_earlier_process_kept_is_not_forgotten_for_being_asked_too_early_what_is_to_be_kept() -> None:
+    controllers, kept = cut_off_behind_the_isr()
+    async with reading(controllers) as log:
+        log.recall(kept)
+        assert log.kept() is None
         assert (await caught_up(log)).history(ORDERS, 0) == controllers.log.history()
 
 
@@ -513,10 +532,11 @@ async def test_a_snapshot_that_leads_nowhere_is_an_error_not_a_loop() -> None:
     assert "told nothing that is committed" in why.message
 
 
-async def test_a_snapshot_larger_than_any_is_not_taken_in() -> None:
+@pytest.mark.parametrize(("size", "position"), [(1 << 40, 0), (100, 7)], ids=["larger than any", "another piece"])
+async def test_of_a_snapshot_only_what_was_asked_for_is_taken_in(size: int, position: int) -> None:
     class Boasting(Controllers):
         def _snapshot(self, part: Any) -> Any:
-            told = Values(error_code=0, size=1 << 40, position=0, unaligned_records=b"x")
+            told = Values(error_code=0, size=size, position=position, unaligned_records=b"x")
             return Values(error_code=0, topics=[Values(partitions=[told])])
 
     why = await refused(Boasting(Written(end=100, epoch=3), start=100, snapshots={(100, 3): b""}))
@@ -544,6 +564,13 @@ async def test_what_was_spoilt_by_one_controller_is_read_anew_later_and_ever_mor
         await asyncio.sleep(3600)
         assert isr(await caught_up(reader)) == (A, B, C)
 
+        log.add(changed(isr=[A]))
+        whole_one, log.data = log.data, log.data[:-1] + bytes([log.data[-1] ^ 1])
+        assert isinstance(await reader.caught_up("cluster", WITHIN), Reason)
+        log.data = whole_one
+        await asyncio.sleep(60)
+        assert isr(await caught_up(reader)) == (A,), "no later than the first time"
+
 
 async def test_an_address_of_another_cluster_is_named_and_passed_by() -> None:
     for other, own in ((ONE, TWO), (TWO, ONE)):
@@ -559,8 +586,10 @@ async def test_an_address_of_another_cluster_is_named_and_passed_by() -> None:
         lambda data: data[len(snapshot()) // 2 :],
         lambda data: data[: -len(snapshot()) // 2],
         lambda data: data + data,
+        lambda data: data + data[-len(snapshot()) // 2 :],
+        lambda data: data + data[:20],
     ],
-    ids=["its last byte", "its header", "its footer", "told twice"],
+    ids=["its last byte", "its header", "its footer", "told twice", "two footers", "a part of more"],
 )
 async def test_a_snapshot_that_is_not_one_whole_state_leaves_no_history(cut: Callable[[bytes], bytes]) -> None:
     spoilt = cut(snapshot(*as_snapshot()))
@@ -625,6 +654,30 @@ async def test_a_defect_in_reading_costs_proofs_and_ends_no_look(caplog: pytest.
         controllers.broken = False
         assert isr(await caught_up(log)) == (A, B, C)
     assert "can't start new thread" in caplog.text
+
+
+async def test_what_a_defect_left_half_read_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole_step = Image._note_steps
+
+    def broken(image: Image, last: int) -> None:
+        whole_step(image, last)
+        if image._partitions:
+            raise RuntimeError("a defect")
+
+    async with reading(Controllers(created())) as log:
+        with monkeypatch.context() as spoilt:
+            spoilt.setattr(Image, "_note_steps", broken)
+            assert isinstance(await log.caught_up("cluster", WITHIN), Reason)
+        assert isr(await caught_up(log)) == (A, B, C)
+
+
+async def test_an_answer_about_several_partitions_is_none() -> None:
+    class Several(Controllers):
+        def _fetched(self, address: Address, part: Any) -> Any:
+            told = super()._fetched(address, part)
+            return Values(error_code=0, responses=told.responses * 2)
+
+    assert "told of no partition, or of several" in (await refused(Several(created()))).message
 
 
 async def test_closing_the_log_tells_a_look_under_way_and_does_not_cancel_it() -> None:

@@ -43,10 +43,10 @@ class Written:
         self.end += len(values)
         return first
 
-    def pass_time(self, milliseconds: int) -> None:
-        """With the no-ops that idle controllers write, a few seconds apart."""
-        for _ in range(0, milliseconds, 5_000):
-            self.now += 5_000
+    def pass_time(self, milliseconds: int, every: int = 5_000) -> None:
+        """With the no-ops that idle controllers write, so many milliseconds apart."""
+        for _ in range(0, milliseconds, every):
+            self.now += every
             self.add(record("NoOp", 0, Values()))
 
     def image(self) -> Image:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from kafka_recovery.cluster.metadata_log.kept import KeptHistory, KeptPartition, KeptRegistration, KeptTopic
+from kafka_recovery.cluster.metadata_log.kept import FORMAT, KeptHistory, KeptPartition, KeptRegistration, KeptTopic
 from kafka_recovery.domain.history import HistoryStep
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset
 from kafka_recovery.domain.reason import Reason
@@ -173,22 +173,27 @@ async def test_one_that_is_not_as_it_was_written_is_not_used(
     assert told in caplog.text
 
 
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
 async def test_one_in_the_format_of_another_release_is_not_used(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, other: int
 ) -> None:
-    monkeypatch.setattr(kept_histories, "canonical", lambda kept: canonical(kept).replace(b'"format":2', b'"format":1'))
+    ours, theirs = b'"format":%d' % FORMAT, b'"format":%d' % other
+    monkeypatch.setattr(kept_histories, "canonical", lambda kept: canonical(kept).replace(ours, theirs))
     await house.store().save(kept())
     assert await house.store().load() is None
-    assert "this release keeps histories in format 2 (got 1)" in caplog.text
+    assert f"this release keeps histories in format {FORMAT} (got {other})" in caplog.text
 
 
-async def test_a_damaged_one_leaves_the_older_one_that_is_whole(house: House) -> None:
+async def test_the_newest_is_used_and_if_it_is_damaged_the_older_one_that_is_whole(house: House) -> None:
+    """By its place in the log: clocks may be set back."""
     await house.store().save(kept(5000))
     ((name, old),) = house.objects.items()
     await house.store().save(kept(6000))
     ((_, new),) = house.objects.items()
-    new["spec"]["content"] = "AAAA"
+    old["spec"]["writtenAt"] = "2099-01-01T00:00:00+00:00"
     house.api.objects[HISTORIES.path("kafka", name)] = old
+    assert await house.store().load() == kept(6000)
+    new["spec"]["content"] = "AAAA"
 
     assert await house.store().load() == kept(5000)
 

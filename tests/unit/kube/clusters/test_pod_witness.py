@@ -18,6 +18,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
+from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.clusters.pod_witness import LOOKING, NO_PODS, PodWitness
 from kafka_recovery.kube.clusters.residences import Home, Residence
 from kafka_recovery.kube.machinery.api import Api
@@ -48,15 +49,21 @@ class Clock:
 
 @dataclass
 class Kafka:
-    """A controller that writes on; broker 1 is alive under this registration. `fails`: what it says instead."""
+    """A controller that writes on; broker 1 is alive under this registration. `fails`: what it says instead.
+
+    `controllers`: whether any are known.
+    """
 
     epoch: int = 50
     offsets: Iterator[int] = field(default_factory=lambda: count(1000))
     fails: Reason | Exception | None = None
+    controllers: bool = True
 
     async def unfenced(self, within: timedelta, deadline: timedelta) -> Alive | Reason | None:
         if isinstance(self.fails, Exception):
             raise self.fails
+        if not self.controllers:
+            return None
         alive = Alive(MetadataOffset(next(self.offsets)), 1, {B: BrokerEpoch(self.epoch)})
         return self.fails or alive
 
@@ -128,18 +135,42 @@ def test_without_the_right_to_claims_no_broker_is_at_home() -> None:
     assert cluster.known == {}
 
 
+def test_what_took_long_to_be_read_was_read_when_the_look_began() -> None:
+    cluster = Cluster()
+    cluster.looks(10)
+
+    class Slow:
+        async def homes(self) -> Mapping[BrokerId, Home] | Reason:
+            found = await pods.homes()
+            await cluster.clock.sleep(timedelta(minutes=1))
+            return found
+
+    pods, cluster.witness.pods = cluster.witness.pods, Slow()
+    cluster.looks(1)
+    assert cluster.known == {}
+    cluster.looks(1)
+    assert list(cluster.known) == [50]
+
+
 @pytest.mark.parametrize(
-    "fails", [Reason("MetadataLogUnavailable", "nobody told it"), ClusterUnavailable({}), RuntimeError("a defect")]
+    ("fails", "code"),
+    [
+        (Reason("MetadataLogUnavailable", "nobody told it"), "MetadataLogUnavailable"),
+        (ClusterUnavailable({}), ClusterUnavailable.code),
+        (RuntimeError("a defect"), "InternalError"),
+        (None, NO_CONTROLLERS.code),
+    ],
 )
-def test_a_log_that_can_t_be_read_interrupts_what_is_seen(fails: Reason | Exception) -> None:
+def test_a_log_that_can_t_be_read_interrupts_what_is_seen(fails: Reason | Exception | None, code: str) -> None:
     cluster = Cluster()
     cluster.looks(8)
-    cluster.kafka.fails = fails
+    cluster.kafka.fails, cluster.kafka.controllers = fails, fails is not None
     why = cluster.looks(1)
-    cluster.kafka.fails = None
+    cluster.kafka.fails, cluster.kafka.controllers = None, True
     cluster.looks(8)
 
     assert why
+    assert why.code == code
     assert cluster.known == {}
 
 
@@ -154,6 +185,18 @@ async def test_it_looks_until_it_is_stopped_and_tells_each_other_problem() -> No
     await witness.stop()
 
     assert (witness.problem.code, "nodes can't be read" in witness.problem.message) == ("ObjectsUnreadable", True)
+
+
+async def test_it_tells_that_it_sees_again() -> None:
+    cluster, told = Cluster(), asyncio.Event()
+    witness = cluster.witness
+    witness.problem, witness.changed = NO_PODS, told.set
+
+    witness.start("kafka/prod")
+    await asyncio.wait_for(told.wait(), 10)
+    await witness.stop()
+
+    assert witness.problem is None
 
 
 def history_known(restarts: Reason | None) -> str:

@@ -21,6 +21,7 @@ from kafka_recovery.domain.history import BrokerStart
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.kube.clusters import residences
 from kafka_recovery.kube.clusters.residences import LONGEST_GAP, SETTLED, Home, Residence, Residences, with_residences
 from unit.decision.incident import ORDERS, evidence, history, log, partition, started, step
 
@@ -89,6 +90,13 @@ class TestWhoseHomeIsKnown:
         looks.go_on(home=None)
         assert looks.known == {FIRST: IN_POD_1}
 
+    def test_of_very_many_the_newest_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(residences, "MOST_KEPT", 2)
+        looks = Looks()
+        for epoch in (10, 20, 30):
+            looks.go_on(epoch=epoch)
+        assert list(looks.known) == [20, 30]
+
 
 class TestWhatBeginsAnew:
     @pytest.mark.parametrize(
@@ -122,8 +130,7 @@ class TestWhatBeginsAnew:
 
     def test_a_controller_that_writes_nothing_any_more(self) -> None:
         """It stands still, and fences nobody."""
-        looks = Looks()
-        looks.once()
+        looks = Looks().go_on(SETTLED - MINUTE)
         looks.go_on(timedelta(hours=1), still=True)
         assert looks.known == {}
 
@@ -185,6 +192,11 @@ class TestWhatItProves:
         """It crashed three times within a minute."""
         assert intact({5: IN_POD_1, 38: IN_POD_1}, 5, 32, 35, 38)
         assert not intact({5: IN_POD_1, 38: Residence("pvc-1", "tuesday in Pod pod-1")}, 5, 32, 35, 38)
+
+    def test_one_before_or_after_them_may_have_been_elsewhere(self) -> None:
+        """It was started on another host, and what its disk had then was copied from a backup."""
+        assert not intact({32: IN_POD_1, 38: IN_POD_1}, 5, 32, 38)
+        assert not intact({5: IN_POD_1, 32: IN_POD_1}, 5, 32, 38)
 
     def test_one_between_two_of_different_boots_may_have_been_on_either(self) -> None:
         known = {BrokerEpoch(5): IN_POD_1, BrokerEpoch(38): Residence("pvc-1", "tuesday in Pod pod-1")}
