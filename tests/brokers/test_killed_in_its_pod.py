@@ -106,6 +106,24 @@ async def test_a_copy_that_was_begun_anew_on_another_disk_of_the_same_pod_is_not
             assert await class_of(cluster, witness, 3) is LossClass.UNKNOWN
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+async def test_a_copy_that_somebody_deleted_ends_before_the_high_watermark_that_another_one_tells(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Neither its Pod nor its directory tells of it. Takes 30 s: three sessions have to run out."""
+    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
+    kubelets = Kubelets(1, 2, 3)
+    async with recovery(kafka).with_(reads_history=True).cluster() as cluster:
+        witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
+        await watched(witness, cluster)
+        killed_and_started_again(kafka, kafka.wipe)
+        kubelets.started_again(2)
+        await watched(witness, cluster)
+
+        assert [await class_of(cluster, witness, leader) for leader in (2, 3)] == [LossClass.UNKNOWN] * 2
+
+
 async def class_of(cluster: KafkaCluster, witness: PodWitness, leader: int = 2) -> LossClass | None:
     """What the election of this broker is proven to be."""
     seen = await MeasuredCluster(cluster, Metrics(), "kafka/prod", LastSeen(), dict, None, witness).gather(

@@ -219,10 +219,13 @@ def _is_intact(
 ) -> bool:
     """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer.
 
-    A broker that tells its epoch has to be the process that the history knows last.
+    A broker that tells its epoch has to be the process that the history knows last. Who is in the ISR has all that is
+    below the high watermark: one that ends before it has lost something, whatever its broker's starts say.
     """
     log = replica.log
     if log is None or log.answered_under != partition.leader_epoch or not is_intact(replica.broker, history):
+        return False
+    if any(each.log and (each.log.high_watermark or 0) > log.end for each in partition.replicas):
         return False
     broker = cluster.broker(replica.broker)
     told = None if broker is None else broker.epoch

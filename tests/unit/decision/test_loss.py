@@ -88,6 +88,16 @@ def test_a_replica_that_follows_an_older_leader_is_not_intact(chosen: int) -> No
     assert lossof(seen, chosen, by).loss_class is LossClass.UNKNOWN
 
 
+@pytest.mark.parametrize("chosen", [2, 3])
+def test_a_copy_that_ends_before_a_high_watermark_has_lost_something_whatever_its_starts_say(chosen: int) -> None:
+    """Somebody may have deleted it, and started the broker again in the same Pod."""
+    by = history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))
+    seen, told = (copies(_1=None, _2=log(27, high_watermark=Offset(end)), _3=log(15)) for end in (15, 16))
+
+    assert lossof(seen, chosen, by).loss_class is LossClass.LOSSLESS
+    assert lossof(told, chosen, by).loss_class is LossClass.UNKNOWN
+
+
 # (b): a log that holds all of an intact member's
 
 
