@@ -134,6 +134,14 @@ def test_every_reason_that_the_code_gives_is_declared_once() -> None:
     assert set(catalogue()) - said == set(), f"nothing says it any more: take it out of {FILE.name}"
 
 
+def test_a_reason_that_was_renamed_is_followed_to_one_that_there_is() -> None:
+    changed = (DOCS.parent / "CHANGELOG.md").read_text()
+    renamed = dict(re.findall(r"^  \| (`.*?) \| `(\w+)` \|$", changed, re.MULTILINE))
+
+    assert renamed
+    assert {was: name for was, name in renamed.items() if name not in catalogue()} == {}
+
+
 def test_a_reason_is_seen_where_the_code_says_it() -> None:
     """Each file's reasons name a place of that file; each place has a file that says the reason there."""
     said = said_reasons.collected()
