@@ -36,7 +36,8 @@ class HistoryStep:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """A registration of a broker's process. `epoch`: also its offset in the metadata log. `incarnation`: the process's.
+    """A registration of a broker's process. `incarnation`: the process's. `epoch`: also its offset in the metadata log,
+    or that of the first record of its batch: from Kafka 4.0 on, partitions that it changes come first (seen on 4.4).
 
     `stopped_cleanly`: the process before it had flushed its logs, as the controller found. `directory` holds the
     replica's log, or each that held it in this history, on `volume`; `boot` is the host's boot id, on Kubernetes with
