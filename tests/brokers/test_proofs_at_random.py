@@ -41,7 +41,7 @@ BY_WORD = {"policy": Policy((Rule("everything", approval=Approval.MANUAL),)), "a
 
 @dataclass
 class Round:
-    """One story on a cluster. `topics`: with their min.insync.replicas."""
+    """One story on a cluster. `topics`: with their min.insync.replicas, as it is now."""
 
     kafka: RealKafka
     draw: random.Random
@@ -97,6 +97,7 @@ class Round:
         topic, minimum = self.draw.choice([*self.topics]), self.draw.choice("12")
         self.departures.says(f"{topic} min.insync.replicas={minimum}")
         self.kafka.configure_topic(topic, "min.insync.replicas", minimum)
+        self.topics = {**self.topics, topic: int(minimum)}
 
 
 async def recovered(ours: Recovery, topics: Iterable[str]) -> tuple[dict[str, Loss], bool]:
