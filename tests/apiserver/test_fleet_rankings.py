@@ -5,6 +5,9 @@ There is no node: a test says what a kubelet would say of the driver's Pod, and 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +145,23 @@ def test_a_question_is_answered_through_apache(
     led = Chosen(BrokerId(3), LeaderEpoch(CHOSEN.leader_epoch), TopicId(CHOSEN.topic_id))
     leaders = {TopicPartition(CHOSEN.topic, CHOSEN.partition): led}
     assert unpacked(status["runs"][0]["leaders"], "nightly") == {"one": leaders, "two": {}}
+
+
+def test_a_fleet_operator_is_ready_with_the_rights_that_we_ship_and_its_check_says_so(
+    fleet: Fleet, control_plane: ControlPlane, namespace: str
+) -> None:
+    wait_until("its Pod would be ready", fleet.process.is_ready, bool)
+
+    who = control_plane.service_account(namespace, "kafka-recovery-operator-fleet")
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_recovery.kube.fleet_main", f"--operator-namespace={namespace}", "--check"],
+        env=os.environ | {"KUBECONFIG": str(who)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, "kinds can be listed, the Lease is renewed"), done.stderr
 
 
 def test_a_fleet_operator_that_is_told_to_end_gives_its_lease_back(fleet: Fleet) -> None:

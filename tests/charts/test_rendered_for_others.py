@@ -18,6 +18,7 @@ from charts.rendered import (
     container_of,
     labels,
     manifest,
+    names,
     only,
     pod,
     rules,
@@ -58,13 +59,14 @@ def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
     assert f"--webhook-port={ports['alerts']}" in container["args"]
 
 
-@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "all"])
-def test_what_helm_test_runs_is_the_operator_s_own_pod_but_looks_only_and_is_called_by_nobody(
-    charts: Helm, values: dict[str, Any]
+@pytest.mark.parametrize(("values", "name"), [({}, NAME), (EVERYTHING, NAME), (EVERYTHING, FLEET_NAME)])
+def test_what_helm_test_runs_is_a_process_s_own_pod_but_looks_only_and_is_called_by_nobody(
+    charts: Helm, values: dict[str, Any], name: str
 ) -> None:
     """Its volumes would be another Pod's too, or be missing."""
     objects = charts.rendered(OPERATOR, **values)
-    asks, acts = only(objects, "Pod", f"{NAME}-check"), pod(objects)
+    assert len(names(objects, "Pod")) == len(names(objects, "Deployment"))
+    asks, acts = only(objects, "Pod", f"{name}-check"), only(objects, "Deployment", name)["spec"]["template"]["spec"]
     (ours,), (theirs,) = asks["spec"].pop("containers"), acts.pop("containers")
 
     assert asks["metadata"]["annotations"] == {"helm.sh/hook": "test"}

@@ -108,14 +108,7 @@ def run(
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
     log_level: starting.Level = "INFO",
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Say within a minute whether another operator with these options does its work here, and end: 0 if it "
-            "does. Nothing is written.",
-        ),
-    ] = False,
+    check: starting.Check = False,
     version: starting.Version = False,
 ) -> None:
     """Watch Kafka clusters and recover their offline partitions as their policies say."""
@@ -128,7 +121,7 @@ def run(
         from kafka_recovery.kube.process.check import checked
         from kafka_recovery.kube.resources.kinds import HISTORIES, collections
 
-        raise typer.Exit(checked(collections((*KINDS, HISTORIES), places.watched), held))
+        raise typer.Exit(checked(collections((*KINDS, HISTORIES), places.watched), held, relies_on_admission=True))
     settings = Settings(
         namespaces=places.watched,
         switch=(places.home, name),

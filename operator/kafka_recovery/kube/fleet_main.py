@@ -45,16 +45,22 @@ def run(
     liveness: starting.LivenessUrl = "",
     log_format: starting.Format = LogFormat.PLAIN,
     log_level: starting.Level = "INFO",
+    check: starting.Check = False,
     version: starting.Version = False,
 ) -> None:
     """Have Spark answer FleetRankings. It opens no Kafka cluster and elects nobody."""
-    from kafka_recovery.kube.fleet_operator import FleetOperator, Settings
+    from kafka_recovery.kube.fleet_operator import KINDS, FleetOperator, Settings
     from kafka_recovery.kube.machinery.metrics import FLEET, Metrics
     from kafka_recovery.kube.resources.watched_by import Places
 
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
-    claimed = Places((places.home, places.name) if lease else None)
-    settings = Settings(places.watched, _prefixes(fleet_results or ()), claimed)
+    held = (places.home, places.name) if lease else None
+    settings = Settings(places.watched, _prefixes(fleet_results or ()), Places(held))
+    if check:
+        from kafka_recovery.kube.process.check import checked
+        from kafka_recovery.kube.resources.kinds import collections
+
+        raise typer.Exit(checked(collections(KINDS, places.watched), held, relies_on_admission=False))
     metrics = Metrics(FLEET)
     readers = starting.callers("--metrics", metrics_token_file, metrics_tls_cert, metrics_tls_key, metrics_client_ca)
     starting.serve(metrics, metrics_port, readers)

@@ -24,10 +24,13 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.readiness import Readiness
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.starting import FAILED
-from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, collections
+from kafka_recovery.kube.resources.kinds import RANKINGS, collections
 from kafka_recovery.kube.resources.watched_by import Places
 
 _LOG = logging.getLogger(__name__)
+
+KINDS = (RANKINGS,)
+"""What it lists. RecoveryPolicies it only gets, each by its name: its Role has no more."""
 
 BEAT = 0.5
 """Seconds between two looks whether the event loop goes round."""
@@ -94,7 +97,7 @@ class FleetOperator:
             wanted = self._settings
             fleet = LookOut(api, events, self._metrics, wanted.namespaces, wanted.results, places=wanted.places)
             self.clean = False
-            ready = self._readiness.keep(api, collections((RANKINGS, POLICIES), self._settings.namespaces))
+            ready = self._readiness.keep(api, collections(KINDS, self._settings.namespaces))
             work = {asyncio.create_task(each) for each in (fleet.run(), self._heartbeat(fleet), ready, told.wait())}
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             left = await fleet.stop(GRACE)

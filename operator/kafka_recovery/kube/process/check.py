@@ -32,17 +32,21 @@ _CONNECTIONS = 4
 class Check:
     """Looks for collections that can be listed, for our admission policies, and for a Lease that somebody renews."""
 
-    def __init__(self, api: Api, collections: Sequence[str], lease: tuple[str, str] | None) -> None:
+    def __init__(
+        self, api: Api, collections: Sequence[str], lease: tuple[str, str] | None, *, relies_on_admission: bool
+    ) -> None:
         self._api = api
         self._collections = collections
         self._lease = lease
+        self._admission = Admission(api) if relies_on_admission else None
         self._first_seen = ""
         """The Lease's version when it was first seen."""
 
     async def missing(self) -> list[str]:
         """What a person has to mend before an operator works here, a line for each."""
         unlisted = [await refused(self._api, path) for path in self._collections]
-        return [*filter(None, unlisted), *await Admission(self._api).missing(), *await self._unheld()]
+        unchecked = await self._admission.missing() if self._admission else ()
+        return [*filter(None, unlisted), *unchecked, *await self._unheld()]
 
     async def _unheld(self) -> list[str]:
         """Why nobody seems to act. No clocks are compared: who lives renews the Lease between two looks."""
@@ -61,24 +65,28 @@ class Check:
         return [f"{called} is not renewed by {holder}"] if version == self._first_seen else []
 
 
-def checked(collections: Sequence[str], lease: tuple[str, str] | None) -> int:
+def checked(collections: Sequence[str], lease: tuple[str, str] | None, *, relies_on_admission: bool) -> int:
     """Say what is missing, on standard error. Returns the exit status."""
     try:
         info = session.found_login(kopf.OperatorSettings())
     except (kopf.LoginError, OSError) as error:
         _LOG.critical("there is no way to the API server: %s", error)
         return FAILED
-    missing = asyncio.run(_asked(info, collections, lease))
+    missing = asyncio.run(_asked(info, collections, lease, relies_on_admission))
     for each in missing:
         print(f"MISSING: {each}", file=sys.stderr)
     if not missing:
-        print("kinds can be listed, admission policies are in force" + (", the Lease is renewed" if lease else ""))
+        good = {"the Lease is renewed": lease, "admission policies are in force": relies_on_admission}
+        print(", ".join(["kinds can be listed", *(word for word, so in good.items() if so)]))
     return FAILED if missing else 0
 
 
-async def _asked(info: kopf.ConnectionInfo, collections: Sequence[str], lease: tuple[str, str] | None) -> list[str]:
+async def _asked(
+    info: kopf.ConnectionInfo, collections: Sequence[str], lease: tuple[str, str] | None, relies_on_admission: bool
+) -> list[str]:
     async with session.opened(info, _CONNECTIONS) as connections:
-        return await patiently(Check(Api(connections, info.server, unfenced, at_once=_CONNECTIONS), collections, lease))
+        api = Api(connections, info.server, unfenced, at_once=_CONNECTIONS)
+        return await patiently(Check(api, collections, lease, relies_on_admission=relies_on_admission))
 
 
 async def patiently(check: Check) -> list[str]:

@@ -82,6 +82,14 @@ LivenessUrl = Annotated[
 ]
 Format = Annotated[LogFormat, typer.Option(help="json: one object a line; plain: text for people.")]
 Level = Annotated[str, typer.Option(metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Say within a minute whether another process with these options does its work here, and end: 0 if it "
+        "does. Nothing is written.",
+    ),
+]
 Version = Annotated[
     bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the release and exit.")
 ]

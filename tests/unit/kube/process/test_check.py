@@ -49,8 +49,8 @@ class Installed(OurObjects):
         return await super().get(path)
 
 
-def check(api: Installed, lease: tuple[str, str] | None = LEASE) -> Check:
-    return Check(cast(Any, api), LISTED, lease)
+def check(api: Installed, lease: tuple[str, str] | None = LEASE, *, relies_on_admission: bool = True) -> Check:
+    return Check(cast(Any, api), LISTED, lease, relies_on_admission=relies_on_admission)
 
 
 async def told(api: Installed) -> list[str]:
@@ -105,6 +105,14 @@ async def test_who_acts_without_a_lease_is_asked_for_none() -> None:
     del api.objects[AT]
 
     assert await check(api, None).missing() == []
+
+
+async def test_the_fleet_operator_which_may_not_read_them_is_asked_for_no_admission_policies() -> None:
+    api = Installed()
+    api.unread = "/validatingadmissionpolicies/"
+
+    assert await check(api, None, relies_on_admission=False).missing() == []
+    assert len(await check(api, None).missing()) == len(POLICIES)
 
 
 @taking_no_time
