@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from apiserver.fleet import Fleet
 from apiserver.forked import fleet_launched, launched
 from apiserver.incidents import Start, policy
 from apiserver.outages import Outages
-from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, IN_FORCE_AFTER
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
@@ -63,9 +64,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def control_plane() -> Iterator[ControlPlane]:
     """A Kubernetes API that knows our definitions and admission policies, and no nodes."""
     with ControlPlane() as started:
-        started.apply_definitions(DEFINITIONS)
-        started.kubectl()("apply", "--server-side", f"--filename={MANIFESTS / 'admission'}")
+        apply_all_of_ours(started)
         yield started
+
+
+def apply_all_of_ours(control_plane: ControlPlane) -> None:
+    """Definitions and admission policies; returns when whatever is written from now on counts."""
+    control_plane.apply_definitions(DEFINITIONS)
+    control_plane.kubectl()("apply", "--server-side", f"--filename={MANIFESTS / 'admission'}")
+    in_force = time.monotonic() + IN_FORCE_AFTER.total_seconds() + 1
+    wait_until("the policies are in force for long enough", lambda: time.monotonic() > in_force, bool)
 
 
 @pytest.fixture

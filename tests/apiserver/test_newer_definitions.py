@@ -5,7 +5,6 @@ Every object of every spec has a field more, with a default, which the API serve
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from apiserver.conftest import DEFINITIONS, MANIFESTS
+from apiserver.conftest import DEFINITIONS, apply_all_of_ours
 from apiserver.gate import Gate
 from apiserver.incidents import (
     Object,
@@ -31,7 +30,6 @@ from apiserver.incidents import (
     watched_cluster,
 )
 from apiserver.test_proofs import watched
-from kafka_recovery.kube.resources.admission import IN_FORCE_AFTER
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -48,10 +46,7 @@ KINDS = ("watchedcluster", "recoverypolicy", "partitionrecovery", "recoveryappro
 def control_plane() -> Iterator[ControlPlane]:
     """One that no other test sees the definitions of."""
     with ControlPlane() as started:
-        started.apply_definitions(DEFINITIONS)
-        started.kubectl()("apply", "--server-side", f"--filename={MANIFESTS / 'admission'}")
-        in_force = time.monotonic() + IN_FORCE_AFTER.total_seconds() + 1
-        wait_until("what is written from now on counts", lambda: time.monotonic() > in_force, bool)
+        apply_all_of_ours(started)
         yield started
 
 
