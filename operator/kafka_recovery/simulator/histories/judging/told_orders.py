@@ -51,7 +51,7 @@ def _nobody_knows(told: Told, plan: Plan, decision: Decision) -> bool:
     if last.shown is None:
         return True
     if not last.same_topic:
-        return last.shown == decision.order
+        return last.shown == decision.order or last.accepted is False
     if last.shown == decision.order:
         return False
     if last.accepted is None:

@@ -237,14 +237,17 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
 
 
 def _taken_over(story: Chronicle, said: Concluded) -> BrokerId | None:
-    """Whom the last plan designated, in the same journal, where this process elected nobody itself.
+    """Whom the last plan designated that the same journal had open, where this process elected nobody itself.
 
-    Somebody else may have that one elected before the plan's first wave is begun.
+    Somebody else may have that one elected before the plan's first wave is begun. A plan that another process finished
+    is not taken over.
     """
     if any(asked.process == said.process for asked in story.requests("elect")):
         return None
     kept = [k for k in story.kept if k.machine == said.machine and k.at <= said.at]
-    plans = [story.plan(k.digest).elections.get(said.outcome.id) for k in kept if k.name == "plan.json"]
+    over = {k.digest for k in kept if k.name == "finished.json" and k.process != said.process}
+    mine = [k.digest for k in kept if k.name == "plan.json" and k.digest not in over]
+    plans = [story.plan(digest).elections.get(said.outcome.id) for digest in mine]
     return next((decision.leader for decision in reversed(plans) if decision is not None), None)
 
 
