@@ -1,6 +1,6 @@
 """Writes what the commands of docs/tutorials/play.md show, from a run of them on the incident that it plays.
 
-    PYTHONPATH=operator python docs/generate_played.py    # half a minute; needs neither Kafka nor Java
+    python docs/generate_played.py    # half a minute; needs neither Kafka nor Java
 
 tests/unit/docs holds page and run equal. What differs from run to run stands there as it was once: digests, the
 cluster's id, times, ports, and which broker showed the metadata.
@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-PAGE = Path(__file__).parent / "tutorials" / "play.md"
+DOCS = Path(__file__).resolve().parent
+PAGE = DOCS / "tutorials" / "play.md"
+OPERATOR = DOCS.parent / "operator"
 SHOWN = re.compile(
     r"(?<=```bash\n)(kafka-recovery (?:[^\n]|(?<=\\)\n)*)(\n```\n\n```text\n)(.*?)(?=^```)", re.DOTALL | re.MULTILINE
 )
@@ -100,8 +102,11 @@ def played(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """A journal of this run's own, and a terminal of the page's width."""
-    return os.environ | {"XDG_STATE_HOME": str(folder), "COLUMNS": "84"}
+    """The commands of this checkout, whatever is installed; a journal of this run's own; the page's width.
+
+    They run in another folder, where a relative path would lead nowhere.
+    """
+    return os.environ | {"PYTHONPATH": str(OPERATOR), "XDG_STATE_HOME": str(folder), "COLUMNS": "84"}
 
 
 if __name__ == "__main__":

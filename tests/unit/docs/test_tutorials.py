@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import kafka_recovery
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.timeout(120)  # five times a broker that is silent for the five seconds of its deadline
-def test_a_first_recovery_shows_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def generate_played(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(DOCS))
-    generate_played = importlib.import_module("generate_played")
+    return importlib.import_module("generate_played")
 
+
+@pytest.mark.timeout(120)  # five times a broker that is silent for the five seconds of its deadline
+def test_a_first_recovery_shows_what_the_page_shows(generate_played: ModuleType, tmp_path: Path) -> None:
     assert generate_played.wanted(tmp_path) == generate_played.PAGE.read_text(), "python docs/generate_played.py"
+
+
+def test_the_page_shows_the_commands_of_this_checkout_however_its_path_was_given(
+    generate_played: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in another folder."""
+    other = tmp_path / "operator" / "kafka_recovery" / "__init__.py"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    monkeypatch.setenv("PYTHONPATH", "operator")
+    asked = [sys.executable, "-c", "import kafka_recovery; print(kafka_recovery.__file__)"]
+
+    found = subprocess.check_output(asked, cwd=tmp_path, env=generate_played.surroundings(tmp_path), text=True)
+
+    assert found.strip() == kafka_recovery.__file__
