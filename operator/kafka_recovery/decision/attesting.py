@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.decisive import Decisive
@@ -101,12 +102,12 @@ def told(evidence: Evidence, brokers: Iterable[BrokerId] | None = None) -> Itera
     among = None if brokers is None else frozenset(brokers)
     asked = [each for each in evidence.cluster.attestations if among is None or each.broker in among]
     for each in sorted(asked, key=lambda each: each.void is None):
-        said = f"{each.by} attested at {_moment(each.at)} that the disk of broker {each.broker} is lost for good"
+        said = f"{each.by} attested at {moment(each.at)} that the disk of broker {each.broker} is lost for good"
         if each.void is not None:
             yield f"VOID: {said} ({each.reason}). That does not count: {each.void.message}"
         else:
             yield (
-                f"{said} ({each.reason}); that holds until {_moment(each.expires)}. Nothing of broker {each.broker} is "
+                f"{said} ({each.reason}); that holds until {moment(each.expires)}. Nothing of broker {each.broker} is "
                 "waited for. What it alone held is lost, and no loss class is better for it."
             )
 
@@ -117,8 +118,8 @@ def _out_of_time(each: Attestation, now: datetime) -> Reason | None:
         return None
     return Reason(
         "AttestationEnded",
-        f"what {each.by} attested of broker {each.broker} holds from {_moment(each.at)} until {_moment(each.expires)}, "
-        f"and this look is of {_moment(now)}. If it is still so, attest it again, and make a new plan.",
+        f"what {each.by} attested of broker {each.broker} holds from {moment(each.at)} until {moment(each.expires)}, "
+        f"and this look is of {moment(now)}. If it is still so, attest it again, and make a new plan.",
     )
 
 
@@ -165,7 +166,3 @@ def _answers(broker: BrokerId, how: str) -> Reason:
 def _last_start(broker: BrokerId, partition: PartitionEvidence) -> BrokerEpoch:
     starts = partition.history.starts if partition.history else ()
     return max((start.epoch for start in starts if start.broker == broker), default=BrokerEpoch(-1))
-
-
-def _moment(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -19,5 +19,5 @@ def incident_at(partitions: Iterable[PartitionEvidence], cluster: ClusterState) 
 
 
 def moment(at: datetime) -> str:
-    """To the second, in UTC."""
+    """As people read it everywhere: to the second, in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -218,14 +218,12 @@ def _start_first(
     crashed = partial(_crashed, twins, sorted(frozenset().union(*map(_holding, its))), off, bool(its_own))
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, waiting, otherwise, also)}."
+    told = tuple(pods.told(cluster, first, at, kubectl))
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
             (*_unknown("do not restart it", otherwise), *_repair(first, its_own, elected, crashed), (_LOST, no)),
-            (
-                *log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]),
-                *pods.told(cluster, first, at, kubectl),
-            ),
+            (*log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]), *told),
         )
         return
     seen = pods.pods_of(cluster, first)
@@ -241,7 +239,7 @@ def _start_first(
             *unreached,
             (_LOST, no),
         ),
-        tuple(pods.told(cluster, first, at, kubectl)),
+        told,
     )
 
 

@@ -34,9 +34,7 @@ BATCH = 1000
 _EXPECTED = (ClusterFault, JournalUnwritable)
 """Whatever else ends a run is a defect, and is raised first."""
 
-NOT_UNLOCKED = Reason(
-    "EarlierWaveFailed", "no wave before it verified that would have unlocked one of its size; plan again"
-)
+NOT_UNLOCKED = Reason("EarlierWaveFailed", "no wave verified that would have unlocked one of this size; plan again")
 
 
 class Rollout:
@@ -56,9 +54,8 @@ class Rollout:
         self._begun = set(begun)
         self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
-        self._started = 0
+        self._started = self._verified = 0
         self._prepared_ahead = 1
-        self._verified = 0
         self._failed = session.failed
         self._decide_again = False
         self._again: dict[TopicPartition, Reason] = {}

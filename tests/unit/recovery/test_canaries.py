@@ -242,9 +242,7 @@ async def test_a_wave_that_was_prepared_before_its_canaries_were_deleted_is_no_l
 
     assert len(world.kafka.elected) == 2 + 2
     told = {str(report[id].reason) for id in plan.waves[1][2:]}
-    assert told == {
-        "EarlierWaveFailed: no wave before it verified that would have unlocked one of its size; plan again"
-    }
+    assert told == {"EarlierWaveFailed: no wave verified that would have unlocked one of this size; plan again"}
     assert world.kept_its_promises()
 
 

@@ -22,6 +22,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.kube.recoveries.plan_history import Became
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.kube.watching.watch import BrokerState
@@ -87,7 +88,7 @@ def _lost(incident: Incident, outcomes: Iterable[PartitionOutcome]) -> Iterator[
 
 def _when(incident: Incident) -> str:
     ended = incident.recovery.status.get("finishedAt")
-    return f"Opened {incident.recovery.meta.created_at:%Y-%m-%dT%H:%M:%SZ}{f', finished {ended}' if ended else ''}."
+    return f"Opened {instant(incident.recovery.meta.created_at)}{f', finished {ended}' if ended else ''}."
 
 
 def _leaders(found: Sequence[LedAlike]) -> Iterator[RenderableType]:

@@ -16,11 +16,13 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, write_result
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.decision.attesting import hosting
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.domain.attestation import Witness
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.formats.attestations import how_known, how_long
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.machinery.conditions import instant
 from kafka_recovery.kube.resources.fields import MOST_ATTESTATIONS
 from kafka_recovery.kube.resources.kinds import RECOVERIES
 
@@ -70,7 +72,7 @@ def _say(session: Session, incident: Incident, word: Word, others: list[Object],
     who, why = who_am_i(session), how_known("--reason", word.reason)
     at = datetime.now(UTC).replace(microsecond=0)
     expires = at + how_long("--expires", word.expires)
-    until = f"until {expires:%Y-%m-%d %H:%M:%S} UTC"
+    until = f"until {moment(expires)}"
     if not yes:
         consent(
             f"Attest as {who} that the disk of broker {word.broker} is lost for good, {until}? Nothing on it is waited "
@@ -82,8 +84,8 @@ def _say(session: Session, incident: Incident, word: Word, others: list[Object],
         "witness": str(Witness.DISK_LOST),
         "by": who,
         "reason": why,
-        "at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-        "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+        "at": instant(at),
+        "expires": instant(expires),
     }
     now = _written(session, incident, [*others, entry])
     shown = lines(

@@ -18,6 +18,7 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.cli.terminal.tables import card_table
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.card import card
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Object
@@ -70,7 +71,7 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
         f"Partitions: {counts}",
-        *([] if incident.finished else [f"Opened: {recovery.meta.created_at:%Y-%m-%d %H:%M:%S} UTC"]),
+        *([] if incident.finished else [f"Opened: {moment(recovery.meta.created_at)}"]),
         f"Waits for: {waits_for(incident, suspended(clusters), observed(clusters))}",
     )
 

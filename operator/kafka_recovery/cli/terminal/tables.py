@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,6 +14,7 @@ from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision import log_directories
 from kafka_recovery.decision.afterwards import absent, not_yet_all, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.glances import BrokerGlance
@@ -82,7 +82,7 @@ def plan_table(
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
     summary = [*([words.waves(plan), words.DELETES] if plan.elections else []), f"Digest: {digest(plan)}"]
-    made = f"{plan.evidence.cluster.observed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    made = moment(plan.evidence.cluster.observed_at)
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}"),
         card_table(card(plan, at_hand, over=over)),

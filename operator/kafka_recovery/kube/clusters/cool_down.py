@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafka_recovery.decision.begins import moment
 from kafka_recovery.domain.reason import Reason
 
 TURN = timedelta(minutes=1)
@@ -95,8 +96,8 @@ class CoolDown:
             first = self._turn is None or self._turn[0] == recovery_uid or self._turn[1] <= now
             return None if first else _ANOTHER_FIRST
         # Not how much is left: each recovery that waits has its status written when the words change.
-        ends = (min(self.last.at, self._learned_at) + lasts).astimezone(UTC)
-        message = f"another recovery held an automatic election; until {ends:%Y-%m-%d %H:%M:%S} UTC (limits.coolDown)"
+        ends = min(self.last.at, self._learned_at) + lasts
+        message = f"another recovery held an automatic election; until {moment(ends)} (limits.coolDown)"
         return Reason("CoolingDown", f"{message} a person says yes")
 
 

@@ -299,7 +299,7 @@ class Rankings:
             raise Requeue
         before, after = condition_of(raw.get("status"), "Ready"), condition_of(status, "Ready")
         if self._news.is_told(meta["uid"], before, after):
-            stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
+            stalled = condition_of(status, "Stalled").get("status") == "True"
             what = f"FleetRanking {meta['namespace']}/{meta['name']}"
             _LOG.log(
                 logging.WARNING if stalled else logging.INFO, "%s: %s: %s", what, after["reason"], after["message"]

@@ -102,7 +102,7 @@ class StatusWriter:
         before, after = condition_of(raw.get("status"), "Ready"), condition_of(status, "Ready")
         if self._news.is_told(meta["uid"], before, after):
             turn = Reason(after["reason"], after["message"])
-            stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
+            stalled = condition_of(status, "Stalled").get("status") == "True"
             with about(recovery=f"{meta['namespace']}/{meta['name']}"):
                 _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
             await self._events.say(
