@@ -220,7 +220,8 @@ def _is_intact(
     """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer.
 
     A broker that tells its epoch has to be the process that the history knows last. Who is in the ISR has all that is
-    below the high watermark: one that ends before it has lost something, whatever its broker's starts say.
+    below the high watermark: one that ends before it may have lost something, whatever its broker's starts say. Without
+    ELR the mark of who stayed goes on by acks=1: a member that left too late to have that counts for less than it is.
     """
     log = replica.log
     if log is None or log.answered_under != partition.leader_epoch or not is_intact(replica.broker, history):

@@ -217,8 +217,7 @@ class Image:
         if known is None:
             self._by_topic[name].append(key)
         else:
-            made.steps, made.whole, made.clean, made.moved = known.steps, known.whole, known.clean, known.moved
-            note_moves(made, known.places)
+            made.go_on(known)
         self._partitions[key] = made
         self._touch(offset, key, made)
 
@@ -245,6 +244,7 @@ class Image:
 
     def _touch(self, offset: int, key: Key, partition: PartitionState) -> None:
         """A step of this partition begins here; its min.insync.replicas is known once the batch is read."""
+        partition.doubted &= frozenset(partition.isr)
         (self._with_elr.add if partition.elr else self._with_elr.discard)(key)
         (self._out_of_sync.discard if partition.in_sync else self._out_of_sync.add)(key)
         self._add_step(partition, offset)
@@ -309,7 +309,7 @@ class Image:
             if partition is not None and id in (*partition.elr, *partition.isr) and not partition.recovering:
                 partition.clean |= {epoch}
         self._maybe_clean.clear()
-        self._doubt_leaders()
+        self._doubt_who_began_anew()
         for key, since in self._changed.items():
             partition = self._partitions[key]
             steps = partition.steps
@@ -321,14 +321,10 @@ class Image:
                 steps[place] = self._with_minimum(partition, steps[place], last)
         self._changed.clear()
 
-    def _doubt_leaders(self) -> None:
-        """A leader that this batch made another process, and did not elect, may lack what others follow it without.
-
-        Kafka 3.9 lets it go on where its session has ended and it was not fenced (KAFKA-18106).
-        """
+    def _doubt_who_began_anew(self) -> None:
         if anew := self._processes.anew:
             for partition in self._partitions.values():
-                partition.whole = partition.whole and partition.leader not in anew
+                partition.doubt(anew)
             anew.clear()
 
     def _with_minimum(self, partition: PartitionState, step: HistoryStep, upto: int) -> HistoryStep:

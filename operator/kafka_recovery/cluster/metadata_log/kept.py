@@ -97,7 +97,8 @@ class Folded:
 
 def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: Folded) -> KeptHistory:
     """What is to be kept of a fold that has come to `upto`."""
-    whole = {key: each for key in out_of_sync if (each := fold.partitions[key]).whole}
+    known = ((key, fold.partitions[key]) for key in out_of_sync)
+    whole = {key: each for key, each in known if each.whole and not each.doubted}
     partitions = tuple(
         KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)))
         for key, each in whole.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -26,6 +26,7 @@ class PartitionState:
 
     `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
     `moved`: where replicas lay since all were in sync, by broker, and do not lie now.
+    `doubted`: members of the ISR whose logs may differ from the leader's, until each has left the ISR.
     `leaderless_at`: when it lost its leader, by the controller's clock (milliseconds); None: it has one, or unknown.
     """
 
@@ -42,12 +43,28 @@ class PartitionState:
     whole: bool = False
     clean: frozenset[int] = frozenset()
     moved: frozenset[tuple[int, UUID]] = frozenset()
+    doubted: frozenset[int] = frozenset()
     leaderless_at: int | None = None
 
     def begin(self) -> None:
         """Its history begins anew: what stopped or was moved before does not matter any more."""
         self.steps.clear()
         self.whole, self.clean, self.moved = True, frozenset(), frozenset()
+
+    def go_on(self, known: PartitionState) -> None:
+        """It is one that was known, and is written anew as a whole."""
+        self.steps, self.whole, self.clean = known.steps, known.whole, known.clean
+        self.moved, self.doubted = known.moved, known.doubted
+        note_moves(self, known.places)
+
+    def doubt(self, anew: Collection[int]) -> None:
+        """These are other processes since this batch. Kafka 3.9 leaves a broker in the ISR, and lets it lead on, where
+        its session has ended and it was not fenced (KAFKA-18106): it may lack what the others hold.
+        """
+        if self.leader in anew:
+            self.whole, self.doubted = False, frozenset(self.isr) - {self.leader}
+        else:
+            self.doubted |= frozenset(self.isr).intersection(anew)
 
     def step(self, offset: int, *, with_elr: bool) -> HistoryStep:
         """As it stands since this offset; which minimum counts is not known yet."""
@@ -71,8 +88,11 @@ class PartitionState:
     def led_by(self, leader: int, at: int | None) -> None:
         """A new leader epoch, which need not have another leader. `at`: the controller's clock, if it can be believed.
 
-        Without a leader an ISR change may raise the epoch as well: that begins no new outage.
+        Without a leader an ISR change may raise the epoch as well: that begins no new outage. All have to be as one in
+        doubt is, if that is elected.
         """
+        if leader in self.doubted:
+            self.doubted = frozenset(self.isr) - {leader}
         if leader != NOBODY:
             self.leaderless_at = None
         elif self.leader != NOBODY:
@@ -81,8 +101,10 @@ class PartitionState:
 
     @property
     def in_sync(self) -> bool:
-        """Whether all replicas are in the ISR, and its leader was not elected uncleanly since."""
-        return not self.recovering and len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
+        """Whether all replicas are in the ISR, none in doubt, and its leader was not elected uncleanly since."""
+        if self.doubted or self.recovering:
+            return False
+        return len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
 
 
 def note_moves(partition: PartitionState, before: Mapping[int, UUID]) -> None:
@@ -93,13 +115,17 @@ def note_moves(partition: PartitionState, before: Mapping[int, UUID]) -> None:
 
 
 def directory_of(partition: PartitionState, id: int, has: Registration) -> str | None:
-    """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none.
+    """Where the broker's process has the replica's log; None: it was never assigned, or the broker tells of none.
 
     A log that was moved has been in several: a process that has none of one of them may have begun it anew elsewhere.
+    If one of these is not known, no other process is known to have the same.
     """
     lies = partition.places.get(id, UNASSIGNED)
-    told = [_of(each, has) for each in (lies, *sorted(each for broker, each in partition.moved if broker == id))]
-    return None if None in told else " and ".join(map(str, told))
+    lay = sorted(each for broker, each in partition.moved if broker == id)
+    told = [_of(each, has) for each in (lies, *lay)]
+    if None in told:
+        return f"nobody knows which, as of {has.epoch}" if lay else None
+    return " and ".join(map(str, told))
 
 
 def _of(lies: UUID, has: Registration) -> str | None:

@@ -41,6 +41,7 @@ def with_two_disks(*, elr: bool = False) -> Written:
     """B has two disks, and its copy is on the first. C, then B left the ISR; A died alone."""
     log = created()
     log.add(feature(elr=int(elr)))
+    log.add(changed(isr=[A, C]))
     log.add(registered(B, log.end, disks=BOTH))
     log.add(changed(isr=[A, B, C]))
     log.add(changed(isr=[A, B]))
@@ -144,6 +145,27 @@ def test_a_copy_that_was_nowhere_for_a_while_is_not_intact_on_the_same_boot(plac
 
     log.add(lies_in(FIRST))
     assert not is_b_intact(log)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["nowhere", "on the other disk"])
+def test_a_copy_that_was_nowhere_for_a_while_is_not_intact_after_a_clean_stop_without_its_disk(*, again: bool) -> None:
+    log = with_two_disks(elr=True)
+    log.add(lies_in(UNASSIGNED))
+    if again:
+        log.add(lies_in(SECOND))
+    log.add(registered(B, log.end, disks=[SECOND]))
+
+    assert not is_intact(BrokerId(B), told(log))
+
+
+def test_a_copy_that_was_never_assigned_to_a_disk_is_intact_after_a_clean_stop() -> None:
+    log = created(places=(UNASSIGNED,) * 3)
+    log.add(feature(elr=1))
+    log.add(changed(isr=[A, B], eligible_leader_replicas=[]))
+    log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+    log.add(registered(B, log.end, disks=BOTH))
+
+    assert is_intact(BrokerId(B), told(log))
 
 
 def test_a_copy_on_a_disk_that_failed_is_not_intact_once_that_is_mended() -> None:

@@ -331,6 +331,7 @@ def test_only_what_a_topic_itself_asks_for_is_in_force_at_its_leader_for_sure(
     log = created(minimum=None)
     for each in configured:
         log.add(each)
+    log.add(changed(isr=[B, C], leader=B))
     log.add(registered(A, log.end))
     log.add(changed(isr=[A, B, C], leader=A))
     assert minima(log) == [expected]
@@ -547,7 +548,8 @@ def test_what_the_minimum_was_before_a_snapshot_is_not_known_for_an_hour_or_till
     assert [step.min_isr for step in history.steps] == [1]
 
     rest = Written(end=500)
-    rest.add(registered(A, 500))
+    rest.add(changed(isr=[B, C], leader=B))
+    rest.add(registered(A, 501))
     rest.add(changed(isr=[A, B, C], leader=A))
     for each in batches.read(rest.data):
         image.apply(each)

@@ -89,6 +89,7 @@ def test_a_record_that_cannot_be_read_leaves_nobody_alive_and_every_history_as_i
         log = created()
         for broker in (A, B, C):
             started(log, broker)
+        log.add(partition_changed(isr=[A]))
         log.add(partition_changed(isr=[A, B, C]))
         log.add(unreadable)
 

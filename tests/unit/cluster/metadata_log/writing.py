@@ -91,7 +91,7 @@ def snapshot(*values: bytes) -> bytes:
     return head + (batch(1, values, now, 3) if values else b"") + foot
 
 
-def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C)) -> Written:
+def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C), places: Sequence[UUID] = ()) -> Written:
     """A log in which brokers A, B and C have registered and `orders-0` was created, all in sync."""
     log = Written()
     log.add(b"", control=LEADER_CHANGE)
@@ -99,7 +99,7 @@ def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C)) -> 
     for broker in (A, B, C):
         log.add(registered(broker, log.end))
     configs = [] if minimum is None else [minimum_of("orders", str(minimum))]
-    log.add(record("Topic", 0, Values(name="orders", topic_id=ORDERS)), *configs, whole(replicas))
+    log.add(record("Topic", 0, Values(name="orders", topic_id=ORDERS)), *configs, whole(replicas, directories=places))
     return log
 
 
