@@ -14,6 +14,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _written(char) for char in text)
 
 
+def is_blank(text: str) -> bool:
+    """Whether nobody sees anything of it."""
+    return not any(char.isprintable() and not char.isspace() for char in text)
+
+
 def one_line(text: str, longest: int) -> str:
     """The text on one line of at most `longest` characters; what is longer ends in an ellipsis."""
     line = " ".join(printable(text[: 4 * longest]).split())

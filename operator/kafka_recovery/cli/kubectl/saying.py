@@ -24,6 +24,7 @@ from kafka_recovery.decision.card import at_the_prompt
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.printable import is_blank
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Object
 from kafka_recovery.kube.recoveries.status import plan_now
 from kafka_recovery.kube.resources.fields import REASON, Word
@@ -46,7 +47,7 @@ def approve(session: Session, name: str, read: str | None, yes: bool, reason: st
     worst = plan_now(plan, shown.digest).worst
     if read is not None and not shown.digest.startswith(read):
         raise _replaced(session, incident, read, None)
-    wants_reason = plan.policy.require_reason and not (reason or "").strip()
+    wants_reason = plan.policy.require_reason and is_blank(reason or "")
     if wants_reason and yes:
         raise InvalidDocument(f"--reason: {_WANTED}")
     if not yes:
@@ -65,7 +66,7 @@ def approve(session: Session, name: str, read: str | None, yes: bool, reason: st
 
 def _asked_why() -> str:
     """Raises Refusal where no reason is given."""
-    if not (reason := asking.line(f"Why? {_WANTED[0].upper()}{_WANTED[1:]}:")):
+    if is_blank(reason := asking.line(f"Why? {_WANTED[0].upper()}{_WANTED[1:]}:")):
         raise Refusal(ExitCode.APPROVAL, f"no reason was given, and {_WANTED}; nothing was written")
     _check_reason(reason)
     return reason

@@ -20,6 +20,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.printable import is_blank
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.last_look import Look, as_before
@@ -65,7 +66,7 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
             Decisive.PLAN_OUTDATED,
             f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it",
         )
-    if plan.wants_reason and not approval.reason.strip():
+    if plan.wants_reason and is_blank(approval.reason):
         return Reason(
             Decisive.INVALID_SPEC,
             f"{said} does not say why, which the policy wants (requireReason): approve again, with --reason",

@@ -63,7 +63,7 @@ SAYS_WHY = replace(PLAN, wants_reason=True)
         ({"maxLossClass": "Bounded"}, BOUNDED, None),
         ({"maxLossClass": "Unknown"}, BOUNDED, None),
         ({}, SAYS_WHY, "InvalidSpec: RecoveryApproval yes does not say why"),
-        ({"reason": " "}, SAYS_WHY, "InvalidSpec: RecoveryApproval yes does not say why"),
+        ({"reason": " \u200b"}, SAYS_WHY, "InvalidSpec: RecoveryApproval yes does not say why"),
         ({"reason": "INC-7"}, SAYS_WHY, None),
         ({"decision": "Refuse"}, SAYS_WHY, None),
         ({"decision": "Refuse", "planDigest": "cd" * 32}, PLAN, None),
