@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.decisive import Decisive
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence

@@ -13,7 +13,6 @@ from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of, longer_but_older
-from kafka_recovery.decision.begins import began, incident_at, moment
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.fenced_members import fenced_members, short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
@@ -21,6 +20,7 @@ from kafka_recovery.decision.holding import keep_off, may_return
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
+from kafka_recovery.decision.moments import began, incident_at, moment
 from kafka_recovery.decision.pods import SILENT_BROKER, dangers, is_likely_whole, pods_of
 from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.returns import (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.attesting import told
-from kafka_recovery.decision.begins import incident_at
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
@@ -15,6 +14,7 @@ from kafka_recovery.decision.known_bugs import met
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.loss import BEST_FIRST, cost_of
+from kafka_recovery.decision.moments import incident_at
 from kafka_recovery.decision.order import BY_COST, FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
 from kafka_recovery.decision.seen import troubles

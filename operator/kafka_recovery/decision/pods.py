@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.pods import CLAIM_GOES, BrokerPod, ContainerEnd, NodeState, VolumeClaim

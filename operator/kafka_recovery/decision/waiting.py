@@ -15,7 +15,6 @@ from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
-from kafka_recovery.decision.begins import incident_at
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.cluster_index import controller_present
 from kafka_recovery.decision.costs import is_empty
@@ -23,6 +22,7 @@ from kafka_recovery.decision.fenced_members import given_time, reconnect_first, 
 from kafka_recovery.decision.holding import keep_off
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
+from kafka_recovery.decision.moments import incident_at
 from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
 from kafka_recovery.decision.returns import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_recovery.cli.terminal.text import narrate
-from kafka_recovery.decision.begins import moment
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal

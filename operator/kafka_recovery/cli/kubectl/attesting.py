@@ -16,7 +16,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, write_result
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.decision.attesting import hosting
-from kafka_recovery.decision.begins import moment
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.domain.attestation import Witness
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.formats.attestations import how_known, how_long

@@ -15,8 +15,8 @@ from rich.console import Group, RenderableType
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.render import lines, table
-from kafka_recovery.decision.begins import began
 from kafka_recovery.decision.kubectl import Kubectl
+from kafka_recovery.decision.moments import began
 from kafka_recovery.decision.pods import claims, dangers, node, remedy, state
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Plan

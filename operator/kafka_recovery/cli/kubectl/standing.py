@@ -18,8 +18,8 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.cli.terminal.tables import card_table
-from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.card import card
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.machinery.conditions import condition_of

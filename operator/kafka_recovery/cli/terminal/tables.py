@@ -14,11 +14,11 @@ from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision import log_directories
 from kafka_recovery.decision.afterwards import absent, not_yet_all, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
-from kafka_recovery.decision.begins import moment
 from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
 from kafka_recovery.decision.glances import BrokerGlance
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, asked_about_all

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kafka_recovery.decision.begins import moment
+from kafka_recovery.decision.moments import moment
 from kafka_recovery.domain.reason import Reason
 
 TURN = timedelta(minutes=1)

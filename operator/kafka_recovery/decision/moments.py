@@ -1,4 +1,4 @@
-"""Since when partitions have no leader, as far as a clock tells. Words only: nothing is decided by it."""
+"""Since when partitions have no leader, as far as a clock tells, and how a moment is read. Nothing is decided by it."""
 
 from __future__ import annotations
 
