@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -211,9 +212,10 @@ class Operator:
         settings.process.ultimate_exiting_timeout = 40  # `WAVE_ENDS`, and what else is stopped
         settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = UNFINISHED
         workers = self._settings.workers
-        self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=workers, expected=_cause)
-        self._recovery_queue = WorkQueue(self._recoveries.reconcile, workers=workers, expected=_cause)
-        self._policy_queue = WorkQueue(self._policies.reconcile, workers=1, expected=_cause)
+        fair = partial(WorkQueue[Key], owner=lambda key: key[0], expected=_cause)  # among namespaces
+        self._cluster_queue = fair(self._clusters.reconcile, workers=workers)
+        self._recovery_queue = fair(self._recoveries.reconcile, workers=workers)
+        self._policy_queue = fair(self._policies.reconcile, workers=1)
         self.clean = False
         for name, work in (
             ("clusters", self._cluster_queue.run()),

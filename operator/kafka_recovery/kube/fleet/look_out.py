@@ -51,7 +51,7 @@ class LookOut:
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
         self._rankings = Rankings(api, events, metrics, StoredResults(prefixes), prefixes, places=places)
-        self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, expected=_cause)
+        self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, owner=lambda key: key[0], expected=_cause)
         self._stamps: dict[Key, tuple[object, ...]] = {}
         self._troubles: dict[str | None, str] = {}
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import Context
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class _Told:
     more: int = 0
 
 
+def each_alone(key: Hashable) -> Hashable:
+    """No key has anything to do with another: first come, first served."""
+    return key
+
+
 def nothing_expected(error: Exception) -> str | None:
     """Every failure is an error of our own."""
 
@@ -74,6 +80,10 @@ class WorkQueue(Generic[Key]):
     What `reconcile` returns is when to look again without being told; None: not before somebody adds the key. If it
     raises, the key comes back by itself after a pause of its own; being told meanwhile brings it back sooner, but never
     sooner than the first pause: a key that always fails must not keep a worker busy because its object is noisy.
+
+    `owner`: who the key belongs to, such as its namespace. The owner with the fewest looks is next, and the last free
+    worker is for an owner that has none: one with thousands of keys, or with looks that never end, keeps nobody else
+    waiting for longer than a look of its own.
 
     `expected`: the cause of a failure that comes from outside, such as an API server that is away. All keys that fail
     for the same cause are one line a minute; what has none is an error of our own, and told with its traceback.
@@ -89,6 +99,7 @@ class WorkQueue(Generic[Key]):
         first_pause: timedelta = FIRST_PAUSE,
         longest_pause: timedelta = LONGEST_PAUSE,
         chance: random.Random | None = None,
+        owner: Callable[[Key], Hashable] = each_alone,
         expected: Callable[[Exception], str | None] = nothing_expected,
     ) -> None:
         self._reconcile = reconcile
@@ -96,11 +107,15 @@ class WorkQueue(Generic[Key]):
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._chance = chance or random.Random()
+        self._owner = owner
         self._expected = expected
         self._told: dict[str, _Told] = {}
         self._later: dict[Key, asyncio.TimerHandle] = {}
-        self._due: dict[Key, None] = {}
+        self._due: dict[Hashable, dict[Key, None]] = {}
+        """Of each owner that has any, in the order in which they get their turns."""
         self._running: dict[Key, asyncio.Task[None]] = {}
+        self._looks_of: Counter[Hashable] = Counter()
+        """How many of these each owner has."""
         self._since: dict[Key, float] = {}
         """When each of these began, on the loop's clock."""
         self._again: dict[Key, float] = {}
@@ -112,7 +127,7 @@ class WorkQueue(Generic[Key]):
     @property
     def depth(self) -> Depth:
         """How much there is to do now."""
-        return Depth(len(self._later), len(self._due), len(self._running), len(self._failures))
+        return Depth(len(self._later), sum(map(len, self._due.values())), len(self._running), len(self._failures))
 
     @property
     def longest_look(self) -> timedelta:
@@ -127,7 +142,7 @@ class WorkQueue(Generic[Key]):
         """
         loop = asyncio.get_running_loop()
         at = max(loop.time() + after.total_seconds(), self._not_before.get(key, 0.0))
-        if self._stopped or key in self._due:
+        if self._stopped or key in self._due.get(self._owner(key), ()):
             return
         if key in self._running:
             self._again[key] = min(at, self._again.get(key, at))
@@ -140,7 +155,8 @@ class WorkQueue(Generic[Key]):
     def forget(self, key: Key) -> None:
         """The object is gone: nothing of it is remembered. A look that is under way ends by itself."""
         self._drop_later(key)
-        for memory in (self._due, self._again, self._not_before, self._failures):
+        self._drop_due(key)
+        for memory in (self._again, self._not_before, self._failures):
             memory.pop(key, None)
 
     async def run(self) -> None:
@@ -172,16 +188,35 @@ class WorkQueue(Generic[Key]):
         if handle := self._later.pop(key, None):
             handle.cancel()
 
+    def _drop_due(self, key: Key) -> None:
+        if keys := self._due.get(owner := self._owner(key)):
+            keys.pop(key, None)
+            if not keys:
+                del self._due[owner]
+
     def _ripe(self, key: Key) -> None:
         self._drop_later(key)
-        self._due[key] = None
+        self._due.setdefault(self._owner(key), {})[key] = None
         self._start_what_is_due()
 
+    def _next(self) -> Key | None:
+        """Whose turn it is; None: nothing is due, or nobody may have the workers that are left."""
+        free = self._workers - len(self._running)
+        owner = next((each for each in self._due if free and not self._looks_of[each]), None)
+        if owner is None:
+            if not self._due or free < 2:
+                return None
+            owner = min(self._due, key=self._looks_of.__getitem__)
+        keys = self._due.pop(owner)
+        key = next(iter(keys))
+        del keys[key]
+        if keys:
+            self._due[owner] = keys  # behind all others
+        return key
+
     def _start_what_is_due(self) -> None:
-        """First come, first served."""
-        while self._over and not self._stopped and self._due and len(self._running) < self._workers:
-            key = next(iter(self._due))
-            del self._due[key]
+        while self._over and not self._stopped and (key := self._next()) is not None:
+            self._looks_of[self._owner(key)] += 1
             look = asyncio.create_task(self._look(key), name=f"reconcile {key}", context=Context())
             self._since[key] = asyncio.get_running_loop().time()
             self._running[key] = look  # in a context of its own: what it logs is not about whoever added the key
@@ -204,6 +239,7 @@ class WorkQueue(Generic[Key]):
             after = self._failed(key, error)
         finally:
             del self._running[key], self._since[key]
+            self._looks_of -= Counter([self._owner(key)])  # which keeps none of those that have none
             self._come_back(key, after)
 
     def _failed(self, key: Key, error: BaseException) -> timedelta:

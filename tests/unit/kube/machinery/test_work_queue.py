@@ -308,6 +308,70 @@ class TestStopping:
         await queue.run()
 
 
+class TestAmongNamespaces:
+    """Keys are of the owner that they begin with."""
+
+    @staticmethod
+    async def began(does: Look, workers: int, *keys: str) -> list[tuple[str, float]]:
+        looks = Looks(does)
+        queue = WorkQueue(looks, workers=workers, owner=lambda key: key[0])
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0)
+        for key in keys:
+            queue.add(key)
+        await asyncio.sleep(1000)
+        await queue.stop(AT_ONCE)
+        await task
+        return looks.began
+
+    @taking_no_time
+    async def test_who_comes_after_a_thousand_of_another_waits_for_none_of_them(self) -> None:
+        began = await self.began(slowly, 8, *[f"a-{number}" for number in range(1000)], "b-1", "c-1")
+
+        assert ("b-1", 0.0) in began
+        assert ("c-1", 5.0) in began
+
+    @taking_no_time
+    async def test_looks_that_never_end_leave_a_worker_to_others(self) -> None:
+        async def of_a_never(key: str) -> None:
+            await asyncio.sleep(0 if key[0] == "b" else 2000)
+
+        began = await self.began(of_a_never, 4, *[f"a-{number}" for number in range(9)], "b-1", "b-2")
+
+        assert [key for key, _ in began] == ["a-0", "a-1", "a-2", "b-1", "b-2"]
+
+    @taking_no_time
+    async def test_two_with_much_to_do_take_turns(self) -> None:
+        began = await self.began(slowly, 1, "a-1", "a-2", "a-3", "b-1", "b-2", "b-3")
+
+        assert [key for key, _ in began] == ["a-1", "a-2", "b-1", "a-3", "b-2", "b-3"]
+
+    @taking_no_time
+    async def test_who_has_the_fewest_looks_is_next(self) -> None:
+        async def of_a_for_long(key: str) -> None:
+            await asyncio.sleep(100 if key[0] == "a" else 5)
+
+        began = await self.began(of_a_for_long, 5, *[f"{of}-{number}" for number in range(6) for of in "ab"])
+
+        assert [key for key, at in began if at == 5] == ["b-2", "b-3"]
+
+    @taking_no_time
+    async def test_what_was_forgotten_leaves_no_turn_behind(self) -> None:
+        looks = Looks()
+        queue = WorkQueue(looks, workers=1, owner=lambda key: key[0])
+        for key in ("a-1", "b-1", "b-2"):
+            queue.add(key)
+        queue.forget("a-1")
+        queue.forget("b-1")
+        assert queue.depth.due == 1
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(1)
+        await queue.stop(AT_ONCE)
+        await task
+
+        assert [key for key, _ in looks.began] == ["b-2"]
+
+
 @pytest.mark.parametrize("seed", range(20))
 @taking_no_time
 async def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
