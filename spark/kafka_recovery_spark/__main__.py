@@ -20,7 +20,7 @@ LAST_WORDS = Path("/dev/termination-log")
 LONGEST = 1000
 """Characters; Kubernetes keeps 4096 bytes."""
 
-DONE, BAD_INPUT, UNAVAILABLE, BUG = 0, 2, 3, 70
+DONE, BAD_INPUT, UNAVAILABLE, NOT_LET_IN, BUG = 0, 2, 3, 6, 70
 """Exit codes as those of `kafka-recovery`."""
 
 
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None, last_words: Path = LAST_WORDS) -> i
     except (InvalidDocument, JavaMissing) as error:
         return _ended(BAD_INPUT, f"Error: {error}", last_words)
     except StorageUnavailable as error:
-        return _ended(UNAVAILABLE, f"Error: {error}", last_words)
+        return _ended(NOT_LET_IN if error.refused else UNAVAILABLE, f"Error: {error}", last_words)
     except Exception as error:  # noqa: BLE001 - the outermost frame; Spark raises whatever Java does
         traceback.print_exc()
         return _ended(BUG, f"Error: {type(error).__name__}: {error}", last_words)

@@ -256,7 +256,7 @@ def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guard
         "the roles hold", lambda: plugin(ann, *words), lambda tried: "admission control" in tried.stderr
     )
 
-    assert refused.returncode == 3
+    assert refused.returncode == 6
     assert refused.stderr == (
         "Error: admission control refuses it: ann@example.com may not approve partitionrecoveries/prod-1 in namespace "
         f"{operator.namespace}: the RBAC verb approve is missing\n"
@@ -302,7 +302,7 @@ def test_a_server_that_never_heard_of_the_kinds(
     monkeypatch.setattr("kafka_recovery.kube.resources.kinds.API_VERSION", "nobody.example/v1")
     refused = in_this_process(kubectl, "status")
 
-    assert refused.exit_code == 3
+    assert refused.exit_code == 2
     assert refused.stderr.startswith("Error: the kinds of kafka-recovery.dev are not installed in this cluster: ")
 
 
@@ -313,7 +313,7 @@ def test_a_token_that_nobody_believes(control_plane: ControlPlane, kubectl: Kube
 
     refused = in_this_process(replace(kubectl, kubeconfig=tmp_path / "kubeconfig"), "status")
 
-    assert refused.exit_code == 3
+    assert refused.exit_code == 6
     assert refused.stderr.startswith("Error: the API server does not know who you are: log in again")
 
 

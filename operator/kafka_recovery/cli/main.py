@@ -43,8 +43,8 @@ from kafka_recovery.cluster.drivers import Driver, Kip1275
 if TYPE_CHECKING:
     from kafka_recovery.cli.cluster.wiring import Target
 
-_EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or access
-refused; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 128+n stopped by signal n."""
+_EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable; 4 approval
+needed or refused; 5 journal locked or not writable; 6 not let in; 70 a bug; 128+n stopped by signal n."""
 
 app = program(
     "kafka-recovery",

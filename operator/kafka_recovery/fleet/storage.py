@@ -6,6 +6,7 @@ URL; no message of ours holds one, nor the text of a server that may quote one.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -33,9 +34,24 @@ _UPLOADS_WHOLE = frozenset({"s3", "gcs", "abfs"})
 _STATUS = re.compile(r"AWS Error ([A-Z_]+) .{0,40}?during (\w+)|Status\(([A-Z_]+)|HTTP status (\d{3})")
 """The words of a store's error that are its own, and no quotation."""
 
+_REFUSALS = frozenset(
+    {
+        *("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH"),  # S3
+        *("PERMISSION_DENIED", "UNAUTHENTICATED", "401", "403"),  # GCS, Azure
+    }
+)
+_NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
 
 class StorageUnavailable(Exception):
-    """The place for files can't be reached, or does not let us in; the message names it and what was tried."""
+    """The place for files can't be reached, or does not let us in; the message names it and what was tried.
+
+    `refused`: it does not let us in, or this process may not do that there.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        self.refused = refused
+        super().__init__(message)
 
 
 class TooLarge(StorageUnavailable):
@@ -144,7 +160,9 @@ class Storage:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise StorageUnavailable(f"{self.name(path)}: can't be {what}: {_why(error)}") from None
+            raise StorageUnavailable(
+                f"{self.name(path)}: can't be {what}: {_why(error)}", refused=_refused(error)
+            ) from None
 
 
 @dataclass(slots=True)
@@ -192,7 +210,7 @@ def _file_system(url: str, scheme: str, shown: str) -> tuple[Any, str]:
     try:
         files, root = fs.FileSystem.from_uri(url)
     except OSError as error:
-        raise StorageUnavailable(f"{shown}: can't be opened: {_why(error)}") from None
+        raise _unavailable(shown, "opened", error) from None
     except (ImportError, ValueError, TypeError, pa.ArrowException) as error:
         if scheme.startswith("fsspec+"):
             missing = "does not know it, or lacks a package for it, such as s3fs or sshfs"
@@ -229,9 +247,21 @@ def _write_on_disk(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def _unavailable(name: str, what: str, error: Exception) -> StorageUnavailable:
+    return StorageUnavailable(f"{name}: can't be {what}: {_why(error)}", refused=_refused(error))
+
+
 def _why(error: Exception) -> str:
     said = _STATUS.search(str(error))
     if said:
         return " in ".join(word for word in said.groups() if word)
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number else type(error).__name__
+
+
+def _refused(error: Exception) -> bool:
+    """Whether to try again is of no use: somebody has to give a right, or other credentials."""
+    said = _STATUS.search(str(error))
+    if said:
+        return not _REFUSALS.isdisjoint(said.groups())
+    return isinstance(error, OSError) and error.errno in _NOT_PERMITTED

@@ -61,7 +61,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/recoveries/endings.py", "str(End.FAILED)"): (),
     ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
     ("kube/clusters/cant_open.py", "code"): (),
-    ("kube/watching/watcher.py", "min(codes)"): (),
+    ("kube/watching/watcher.py", "code"): (),
     ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }
 """Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""

@@ -74,10 +74,11 @@ def test_an_object_store_holds_an_archive_too(store: ObjectStore) -> None:
 def test_an_upload_that_breaks_off_leaves_nothing(store: ObjectStore) -> None:
     store.cuts = 1
 
-    with pytest.raises(StorageUnavailable, match=r"can't be written: [A-Z_]+ in CompleteMultipartUpload"):
+    with pytest.raises(StorageUnavailable, match=r"can't be written: [A-Z_]+ in CompleteMultipartUpload") as broken:
         Archive.at(store.url("bucket", "fleet")).write(look())
 
     assert store.objects == {}
+    assert not broken.value.refused
 
 
 def test_a_store_that_lets_nobody_in_is_named_and_nothing_is_quoted(store: ObjectStore) -> None:
@@ -97,6 +98,7 @@ def test_a_store_that_lets_nobody_in_is_named_and_nothing_is_quoted(store: Objec
         assert str(refused.value).startswith("s3://bucket/fleet/cluster_id=prod")
         assert str(refused.value).endswith(f": can't be {said}")
         assert SECRET not in str(refused.value)
+        assert refused.value.refused
 
 
 def test_fsspec_reaches_what_pyarrow_does_not() -> None:

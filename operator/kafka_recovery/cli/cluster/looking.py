@@ -202,7 +202,7 @@ def all_seen(evidence: Evidence) -> ExitCode:
 
 def _unseen(reason: Reason) -> ExitCode:
     """Whose it is to put right that a partition can't be looked at: who named it, or who gives out ACLs."""
-    return ExitCode.UNAVAILABLE if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
+    return ExitCode.NOT_LET_IN if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
 
 
 def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out: Path | None) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from kafka_recovery.cli.fleet.stores import unusable
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import OutputForm, Quiet
 from kafka_recovery.cli.terminal.programs import program
 from kafka_recovery.cli.terminal.render import Output, cell, lines, table, write_result
-from kafka_recovery.cli.terminal.running import Refusal, run
+from kafka_recovery.cli.terminal.running import run
 from kafka_recovery.cli.terminal.text import narrate
 from kafka_recovery.formats.documents import InvalidDocument
 
@@ -155,7 +156,7 @@ async def _answer(question: Asked) -> Manifest:
     except JavaMissing as error:
         raise InvalidDocument(str(error)) from None
     except StorageUnavailable as error:
-        raise Refusal(ExitCode.UNAVAILABLE, str(error)) from None
+        raise unusable(error) from None
 
 
 async def _or_given_up(work: asyncio.Future[Manifest]) -> Manifest:

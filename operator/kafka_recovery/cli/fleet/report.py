@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.fleet.stores import unusable
 from kafka_recovery.cli.terminal.new_files import refuse_unwritable, write_new
-from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.formats.documents import InvalidDocument
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def write_report(urls: Sequence[str], page: Path) -> Report:
     try:
         found = _collected(urls, datetime.now(UTC))
     except StorageUnavailable as error:
-        raise Refusal(ExitCode.UNAVAILABLE, str(error)) from None
+        raise unusable(error) from None
     write_new(page, drawn(found))
     return found
 

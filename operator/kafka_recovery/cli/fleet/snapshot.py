@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticCustomError
 
 from kafka_recovery.cli.cluster.wiring import OpenCluster, Target, open_kafka
+from kafka_recovery.cli.fleet.stores import unusable
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.inputs import read_policy
 from kafka_recovery.cli.terminal.render import Output, table, write_result
-from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import narrate
 from kafka_recovery.cli.terminal.words import seconds
 from kafka_recovery.cluster.snapshot import snapshot as whole
@@ -50,7 +50,7 @@ class Keeping:
         except InvalidDocument as error:
             raise InvalidDocument(f"--to: {error}") from None
         except StorageUnavailable as error:
-            raise Refusal(ExitCode.UNAVAILABLE, f"--to: {error}") from None
+            raise unusable(error, "--to: ") from None
 
     def age(self) -> timedelta | None:
         """The duration; raises InvalidDocument."""
@@ -93,7 +93,7 @@ def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> dict[s
         written = archive.write(evidence)
         removed = () if age is None else archive.expire(written.cluster_id, at - age)
     except StorageUnavailable as error:
-        raise Refusal(ExitCode.UNAVAILABLE, str(error)) from None
+        raise unusable(error) from None
     replicas = [replica for partition in evidence.partitions for replica in partition.replicas]
     return {
         "file": archive.name(written),

@@ -29,8 +29,8 @@ from kafka_recovery.cli.terminal.text import complain
 if TYPE_CHECKING:
     from kafka_recovery.cli.kubectl.troubles import Session
 
-_EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable, or
-access refused; 4 a person has to say yes first, to this very plan; 70 a bug; 130 stopped by SIGINT."""
+_EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable;
+4 a person has to say yes first, to this very plan; 6 not let in; 70 a bug; 130 stopped by SIGINT."""
 
 app = program(
     PROGRAM,

@@ -78,12 +78,12 @@ def told(error: ApiError) -> Refusal:
     if isinstance(error, NotFound):
         return Refusal(*_missing(error))
     if found := re.search(r"denied (?:the )?request:? *(.*)", message):
-        return Refusal(ExitCode.UNAVAILABLE, f"admission control refuses it: {found[1] or message}")
+        return Refusal(ExitCode.NOT_LET_IN, f"admission control refuses it: {found[1] or message}")
     if error.status == HTTPStatus.UNAUTHORIZED or "system:anonymous" in message:
         who = "the API server does not know who you are: log in again, or choose another --context"
-        return Refusal(ExitCode.UNAVAILABLE, f"{who} ({message})")
+        return Refusal(ExitCode.NOT_LET_IN, f"{who} ({message})")
     if error.status == HTTPStatus.FORBIDDEN:
-        return Refusal(ExitCode.UNAVAILABLE, f"you may not do this: {message}; ask for a role that allows it")
+        return Refusal(ExitCode.NOT_LET_IN, f"you may not do this: {message}; ask for a role that allows it")
     if isinstance(error, Conflict):
         return Refusal(ExitCode.UNAVAILABLE, f"somebody changed it at the same moment ({message}): try again")
     if error.status == 0:
@@ -99,7 +99,7 @@ def _missing(error: NotFound) -> tuple[ExitCode, str]:
     *_, plural, name = error.path.split("/")
     if error.reason == NO_SUCH_KIND:
         kinds = "the kinds of kafka-recovery.dev are not installed in this cluster"
-        return ExitCode.UNAVAILABLE, f"{kinds}: kubectl apply --server-side -f crds/, or choose another --context"
+        return ExitCode.BAD_INPUT, f"{kinds}: kubectl apply --server-side -f crds/, or choose another --context"
     kind = _KINDS.get(plural)
     if kind is None:
         return ExitCode.BAD_INPUT, f"{error.message}: is this the right --namespace?"

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """For scripts: 0 needs nobody, 1 to 5 say who has to do something, 129 and above that a signal ended the run."""
+    """For scripts: 0 needs nobody, 1 to 6 say who has to do something, 129 and above that a signal ended the run."""
 
     DONE = 0
     """Everything asked for was done; of a recovery: every partition has a leader that answers."""
@@ -17,11 +17,13 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     """Bad input, such as a wrong cluster id, or a file, partition or journal that is not there. Nothing was changed."""
     UNAVAILABLE = 3
-    """Cluster, or storage, can't be reached, refuses the login, or does not show what was named."""
+    """Cluster, storage or API server gives no answer that can be used. This may pass: try again."""
     APPROVAL = 4
     """A person has to approve first, or refused."""
     JOURNAL = 5
     """The journal is locked by another run, can't be written, or holds a damaged run. Nothing more was changed."""
+    NOT_LET_IN = 6
+    """Login or TLS fails, a right is missing, or an admission policy refuses. A person has to mend that first."""
     BUG = 70
     """An error nobody expected; its traceback is on stderr (sysexits.h: EX_SOFTWARE)."""
     HANGUP = 129

@@ -14,6 +14,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cluster.errors import ClusterIdMismatch, InvalidConfiguration
+from kafka_recovery.cluster.not_let_in import not_let_in
 from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
@@ -61,8 +62,14 @@ def run(command: Command) -> NoReturn:
         code = refusal.code
     except tuple(kind for kind, _ in _CODES) as error:
         complain(str(error))
-        code = next(code for kind, code in _CODES if isinstance(error, kind))
+        code = _code(error)
     raise typer.Exit(code)
+
+
+def _code(error: Exception) -> ExitCode:
+    if not_let_in(error) is not None:
+        return ExitCode.NOT_LET_IN
+    return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
 def stopped(interrupts: Interrupts) -> ExitCode:

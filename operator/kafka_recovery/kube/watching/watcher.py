@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
-from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable, TlsFailed
+from kafka_recovery.cluster.not_let_in import not_let_in
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.domain.ids import TopicPartition
@@ -29,9 +29,6 @@ _RETRY = timedelta(seconds=1)
 
 _DOUBLINGS = 3
 """Of the interval, while a cluster can't be seen."""
-
-_UNTRUSTED = frozenset({AuthenticationFailed.code, TlsFailed.code})
-"""What no broker gets over by itself: said by its name if all of them say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +305,6 @@ def _told(view: WatchView) -> WatchView:
 
 
 def _reason(error: ClusterFault | TimeoutError) -> Reason:
-    if isinstance(error, ClusterUnavailable):
-        codes = {why.code for why in error.problems.values()}
-        if codes and codes <= _UNTRUSTED:
-            return Reason(min(codes), str(error))
+    if (code := not_let_in(error)) is not None:
+        return Reason(code, str(error))
     return error.reason if isinstance(error, ClusterFault) else Reason("InternalError", "the pulse has no end")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cluster.drivers import Driver, Kip1275
-from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
@@ -230,7 +230,7 @@ def test_a_topic_we_may_not_see_is_the_cluster_s_refusal_not_a_mistyped_name(
     for command in (["inspect", "--partition", "orders-17"], ["explain", "orders-17"]):
         refused = recovery(*command)
 
-        assert refused.exit_code == 3
+        assert refused.exit_code == 6
         assert "Error: orders-17 can't be looked at: TopicAuthorizationFailed" in refused.stderr
 
 
@@ -298,6 +298,29 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_its_own(cluster: SmallClu
     assert failed.exit_code == 3
     assert failed.stdout == ""
     assert "Error: none of 1 brokers answered:\n  kafka-1:9092: connection \\x1b[31mrefused\n" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("codes", "exit_code"),
+    [
+        (("AuthenticationFailed", "AuthenticationFailed"), 6),
+        (("AuthenticationFailed", "TlsFailed"), 6),
+        (("AuthenticationFailed", "BrokerUnreachable"), 3),
+        ((), 3),
+    ],
+)
+def test_where_no_broker_lets_us_in_trying_again_is_not_what_the_exit_code_says(
+    cluster: SmallCluster, recovery: Run, codes: tuple[str, ...], exit_code: int
+) -> None:
+    cluster.problem = ClusterUnavailable({f"kafka-{i}:9092": Reason(code, "no") for i, code in enumerate(codes)})
+
+    assert recovery("inspect").exit_code == exit_code
+
+
+def test_one_broker_that_refuses_the_login_is_not_one_that_is_away(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.problem = AuthenticationFailed("kafka-1:9092", "PLAIN refused user ann")
+
+    assert recovery("inspect").exit_code == 6
 
 
 def test_how_leaders_are_designated_is_told_to_the_cluster_and_to_the_next_command(

@@ -9,8 +9,10 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyarrow import fs
 
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.policy import EvidenceRules
@@ -88,7 +90,7 @@ def test_what_is_not_right_is_said_before_a_broker_is_asked(
     assert cluster.target is None
 
 
-def test_storage_that_lets_nobody_in_is_named(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
+def test_storage_that_is_none_is_named(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
     refused = recovery("snapshot", "--to", tmp_path / "file")
@@ -96,6 +98,20 @@ def test_storage_that_lets_nobody_in_is_named(cluster: SmallCluster, recovery: R
     assert refused.exit_code == 3
     assert refused.stderr.splitlines()[-1].startswith(f"Error: {tmp_path}/file/cluster_id=")
     assert refused.stderr.endswith(": can't be written: Not a directory\n")
+
+
+def test_a_store_that_refuses_the_credentials_is_told_by_its_exit_code(
+    recovery: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> object:
+        raise OSError("AWS Error ACCESS_DENIED during HeadBucket operation")
+
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=refuse))
+
+    refused = recovery("snapshot", "--to", "s3://fleet/evidence")
+
+    assert refused.exit_code == 6
+    assert refused.stderr == "Error: --to: s3://fleet/evidence: can't be opened: ACCESS_DENIED in HeadBucket\n"
 
 
 def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path) -> None:

@@ -337,5 +337,5 @@ def test_a_plan_that_one_may_not_read_is_not_approved(
 
     refused = plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
-    assert refused.exit_code == 3
+    assert refused.exit_code == 6
     assert kubernetes.said() == []

@@ -144,7 +144,7 @@ def test_an_api_server_that_is_away_is_waited_for_and_a_refusal_is_not(
     meanwhile(events())
     ended = plugin("status", "-w")
 
-    assert ended.exit_code == 3
+    assert ended.exit_code == 6
     assert "the API server does not answer: https://api: refused" in ended.stderr
     assert "Error: you may not do this: ann may not" in ended.stderr
     assert ended.stdout.count("prod-1") == 1

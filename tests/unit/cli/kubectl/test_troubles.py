@@ -34,34 +34,34 @@ PREC = RECOVERIES.path("kafka", "prod-1")
         ),
         (
             NotFound(404, NO_SUCH_KIND, "404 page not found", PREC),
-            ExitCode.UNAVAILABLE,
+            ExitCode.BAD_INPUT,
             "the kinds of kafka-recovery.dev are not installed in this cluster: kubectl apply --server-side -f crds/, "
             "or choose another --context",
         ),
         (
             ApiError(401, "Unauthorized", "Unauthorized"),
-            ExitCode.UNAVAILABLE,
+            ExitCode.NOT_LET_IN,
             "the API server does not know who you are: log in again, or choose another --context (Unauthorized)",
         ),
         (
             ApiError(403, "Forbidden", 'User "system:anonymous" cannot list resource'),
-            ExitCode.UNAVAILABLE,
+            ExitCode.NOT_LET_IN,
             "the API server does not know who you are: log in again, or choose another --context "
             '(User "system:anonymous" cannot list resource)',
         ),
         (
             ApiError(403, "Forbidden", 'x is forbidden: User "bob" cannot list resource "y"'),
-            ExitCode.UNAVAILABLE,
+            ExitCode.NOT_LET_IN,
             'you may not do this: x is forbidden: User "bob" cannot list resource "y"; ask for a role that allows it',
         ),
         (
             ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: bob may not"),
-            ExitCode.UNAVAILABLE,
+            ExitCode.NOT_LET_IN,
             "admission control refuses it: bob may not",
         ),
         (
             ApiError(403, "Forbidden", 'admission webhook "w" denied the request: it is Friday'),
-            ExitCode.UNAVAILABLE,
+            ExitCode.NOT_LET_IN,
             "admission control refuses it: it is Friday",
         ),
         (
