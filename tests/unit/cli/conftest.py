@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,14 +14,34 @@ from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from unit.cli.small_cluster import SmallCluster
 
-Run = Callable[..., Result]
-
 AUTOMATIC = """
 rules:
 - name: everything
   approval: AutoApprove
   patience: 1s
 """
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program, called with the words that a person types."""
+
+    call: Callable[..., Result]
+
+    def __call__(self, *words: object, **how: Any) -> Result:
+        return self.call(*words, **how)
+
+    def says(self, *words: object, **how: Any) -> str:
+        """What it prints when all went well."""
+        done = self.call(*words, **how)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def refuses(self, *words: object, code: int = 2, **how: Any) -> str:
+        """What it says on stderr when it ends with that exit code; 2: what was typed can't be done."""
+        done = self.call(*words, **how)
+        assert done.exit_code == code, done.output
+        return done.stderr
 
 
 @pytest.fixture
@@ -52,7 +74,7 @@ def recovery(cluster: SmallCluster) -> Run:
         arguments = [command, "--bootstrap-server", "kafka-1:9092", *map(str, words)]
         return CliRunner().invoke(main.app, arguments, obj=cluster.open)
 
-    return run
+    return Run(run)
 
 
 @pytest.fixture
@@ -63,4 +85,4 @@ def unclean(cluster: SmallCluster) -> Run:
         arguments = ["--bootstrap-server", "kafka-1:9092", *map(str, words)]
         return CliRunner().invoke(unclean_recovery.app, arguments, obj=cluster.open)
 
-    return run
+    return Run(run)

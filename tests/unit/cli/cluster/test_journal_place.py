@@ -60,10 +60,9 @@ def test_a_directory_without_this_cluster_s_journal_is_left_as_it_is(
     another = tmp_path / "another"
     another.mkdir()
 
-    refused = recovery(*words, "--journal", another)
+    refused = recovery.refuses(*words, "--journal", another)
 
-    assert refused.exit_code == 2
-    assert f"Error: there is no journal of cluster {cluster.id} in {another / cluster.id}" in refused.stderr
+    assert f"Error: there is no journal of cluster {cluster.id} in {another / cluster.id}" in refused
     assert list(another.iterdir()) == []
 
 

@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kafka_recovery.cli.kubectl import asking, commands
+from unit.cli.conftest import Run
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
-Plugin = Callable[..., Result]
+Plugin = Run
 Answer = Callable[[str], None]
 
 
@@ -41,4 +42,4 @@ def plugin(kubernetes: SmallKubernetes) -> Plugin:
             patch.setattr(asking, "somebody_there", lambda: typed is not None)
             return CliRunner().invoke(commands.app, list(map(str, words)), obj=kubernetes.open, input=typed)
 
-    return run
+    return Run(run)

@@ -24,21 +24,17 @@ def test_a_namespace_at_a_glance(incidents: Incidents, plugin: Plugin) -> None:
     incidents.awaiting("prod-1")
     incidents.opened("prod-2", PLANNING)
 
-    shown = plugin("status")
+    shown = plugin.says("status")
 
-    assert shown.exit_code == 0
-    assert row(shown.stdout, "prod") == "prod Approve yes sick 1 OfflinePartitions"
-    assert row(shown.stdout, "prod-1").startswith("prod-1 AwaitingApproval 0/1 you, to approve or refuse ")
-    assert row(shown.stdout, "prod-2").startswith("prod-2 Planning 0/3 operator ")
-    assert shown.stdout.endswith("\nNext: kubectl kafka-recovery plan prod-1\n")
-    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert row(shown, "prod") == "prod Approve yes sick 1 OfflinePartitions"
+    assert row(shown, "prod-1").startswith("prod-1 AwaitingApproval 0/1 you, to approve or refuse ")
+    assert row(shown, "prod-2").startswith("prod-2 Planning 0/3 operator ")
+    assert shown.endswith("\nNext: kubectl kafka-recovery plan prod-1\n")
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_nothing_at_all_is_said_to_be_nothing(plugin: Plugin) -> None:
-    shown = plugin("status")
-
-    assert shown.exit_code == 0
-    assert shown.stdout == "No WatchedCluster in namespace kafka.\n\nNo recoveries.\n"
+    assert plugin.says("status") == "No WatchedCluster in namespace kafka.\n\nNo recoveries.\n"
 
 
 @pytest.mark.parametrize(
@@ -105,27 +101,24 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     other = spec | {"recoveryRef": {"name": "prod-1", "uid": "earlier"}, "approver": "mallory"}
     kubernetes.put(APPROVALS, "b", other)
 
-    shown = plugin("status", "prod-1")
+    shown = plugin.says("status", "prod-1")
 
-    assert shown.exit_code == 0
-    assert one_line(shown.stdout).startswith(
+    assert one_line(shown).startswith(
         "prod-1: AwaitingApproval (cluster prod); the approval of bob is NOT used: LossClassExceeded: the operator "
         "says no more the plan waits for a RecoveryApproval Partitions: "
     )
     assert (
         "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n"
-        "Opened: 2026-11-21 12:00:00 UTC\n" in shown.stdout
+        "Opened: 2026-11-21 12:00:00 UTC\n" in shown
     )
-    assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown\n" in shown.stdout
-    assert "\nElecting as planned may lose an unknown part of what broker 1 holds on 1\n" in shown.stdout
-    assert "\nCAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK?\n" in shown.stdout
-    assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
-    assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
-    assert "mallory" not in shown.stdout
-    assert "is lost for good, not only detached: do BEFORE YOU APPROVE, then approve this plan." in one_line(
-        shown.stdout
-    )
-    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown\n" in shown
+    assert "\nElecting as planned may lose an unknown part of what broker 1 holds on 1\n" in shown
+    assert "\nCAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK?\n" in shown
+    assert row(shown, "Reconciling").startswith("Reconciling True AwaitingApproval")
+    assert row(shown, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
+    assert "mallory" not in shown
+    assert "is lost for good, not only detached: do BEFORE YOU APPROVE, then approve this plan." in one_line(shown)
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def first_line(plugin: Plugin) -> str:

@@ -101,10 +101,7 @@ def test_wide_shows_of_each_recovery_what_it_may_lose_and_its_plan(incidents: In
 
 
 def test_a_name_is_looked_for_in_one_namespace(plugin: Plugin) -> None:
-    refused = plugin("status", "prod-1", "-A")
-
-    assert refused.exit_code == 2
-    assert "a NAME is one recovery" in refused.stderr
+    assert "a NAME is one recovery" in plugin.refuses("status", "prod-1", "-A")
 
 
 def test_a_recovery_is_watched_to_its_end(

@@ -36,10 +36,7 @@ def at_each_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obje
 def test_a_recovery_is_suspended_and_goes_on(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     incidents.opened("prod-1", PLANNING)
 
-    done = plugin("suspend", "prod-1")
-
-    assert done.exit_code == 0
-    assert done.stdout.startswith("PartitionRecovery prod-1 is suspended. No further wave begins")
+    assert plugin.says("suspend", "prod-1").startswith("PartitionRecovery prod-1 is suspended. No further wave begins")
     assert kubernetes.spec(RECOVERIES, "prod-1")["suspend"] is True
     assert plugin("suspend", "prod-1").stderr == "PartitionRecovery prod-1 is suspended already\n"
     assert plugin("resume", "prod-1").exit_code == 0
@@ -60,10 +57,7 @@ def test_the_whole_operator_is_suspended_also_where_its_record_is_missing(
 ) -> None:
     kubernetes.memory._keep(LEASE, {"metadata": {"name": "kafka-recovery-operator", "uid": "lease"}})
 
-    done = plugin("suspend", "--operator")
-
-    assert done.exit_code == 0
-    assert done.stdout.startswith("The operator of namespace kafka is suspended.")
+    assert plugin.says("suspend", "--operator").startswith("The operator of namespace kafka is suspended.")
     assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "true"}
     kubernetes.memory.objects[SWITCH]["data"]["other"] = "kept"
     assert plugin("resume", "--operator").exit_code == 0
@@ -91,18 +85,15 @@ def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugi
 )
 def test_what_to_suspend_is_said_once(plugin: Plugin, words: list[str], problem: str) -> None:
     for command in ("suspend", "resume"):
-        refused = plugin(command, *words)
-
-        assert (refused.exit_code, refused.stderr) == (2, f"Error: {problem}\n")
+        assert plugin.refuses(command, *words) == f"Error: {problem}\n"
 
 
 def test_abort_asks_first(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     incidents.opened("prod-1", PLANNING)
 
-    no = plugin("abort", "prod-1", typed="n\n")
+    no = plugin.refuses("abort", "prod-1", typed="n\n", code=4)
 
-    assert no.exit_code == 4
-    assert "Abort prod-1 (Planning)? It can't be taken back; new leaders stay. [y/N] " in no.stderr
+    assert "Abort prod-1 (Planning)? It can't be taken back; new leaders stay. [y/N] " in no
     assert "abort" not in kubernetes.spec(RECOVERIES, "prod-1")
     assert plugin("abort", "prod-1", typed="yes\n").exit_code == 0
     assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
@@ -113,12 +104,9 @@ def test_a_script_that_aborts_says_that_it_means_it(
 ) -> None:
     incidents.opened("prod-1", PLANNING)
 
-    refused = plugin("abort", "prod-1")
+    refused = plugin.refuses("abort", "prod-1", code=4)
 
-    assert (refused.exit_code, refused.stderr) == (
-        4,
-        "Error: there is no terminal to ask at; to do it without being asked, add --yes\n",
-    )
+    assert refused == "Error: there is no terminal to ask at; to do it without being asked, add --yes\n"
     assert plugin("abort", "prod-1", "--yes").exit_code == 0
     assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
 
@@ -126,10 +114,7 @@ def test_a_script_that_aborts_says_that_it_means_it(
 def test_what_has_finished_is_not_aborted(incidents: Incidents, plugin: Plugin) -> None:
     incidents.opened("prod-1", Known(Phase.ENDED, Reason("Recovered", ""), end=End.RECOVERED))
 
-    refused = plugin("abort", "prod-1", "--yes")
-
-    assert refused.exit_code == 2
-    assert "prod-1 has finished: Recovered; there is nothing to abort" in refused.stderr
+    assert "prod-1 has finished: Recovered; there is nothing to abort" in plugin.refuses("abort", "prod-1", "--yes")
 
 
 def test_undo_aborts_and_waits_for_the_end(
@@ -163,10 +148,7 @@ def test_undo_of_a_finished_recovery_changes_nothing(
 ) -> None:
     incidents.opened("prod-1", Known(Phase.ENDED, Reason("Recovered", ""), end=End.RECOVERED))
 
-    done = plugin("undo", "prod-1")
-
-    assert done.exit_code == 0
-    assert "prod-1 has finished: Recovered. Assignment orders are restored" in done.stdout
+    assert "prod-1 has finished: Recovered. Assignment orders are restored" in plugin.says("undo", "prod-1")
     assert "abort" not in kubernetes.spec(RECOVERIES, "prod-1")
 
 
@@ -178,10 +160,9 @@ def test_undo_that_lasts_too_long_says_that_the_operator_goes_on(
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
-    left = plugin("undo", "prod-1", "--yes", "--timeout", "5")
+    left = plugin.refuses("undo", "prod-1", "--yes", "--timeout", "5", code=1)
 
-    assert left.exit_code == 1
-    assert "prod-1 has not finished yet; the operator goes on. To look: kubectl kafka-recovery status" in left.stderr
+    assert "prod-1 has not finished yet; the operator goes on. To look: kubectl kafka-recovery status" in left
 
 
 def begun(incidents: Incidents, name: str = "prod-1") -> Plan:
@@ -228,10 +209,9 @@ def test_an_orphan_that_no_operator_can_know_wants_its_cluster_back(incidents: I
 
 
 def test_undo_of_what_never_was_is_a_wrong_name(plugin: Plugin) -> None:
-    refused = plugin("undo", "prod-9")
+    refused = plugin.refuses("undo", "prod-9")
 
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: there is no PartitionRecovery prod-9 in namespace kafka; ")
+    assert refused.startswith("Error: there is no PartitionRecovery prod-9 in namespace kafka; ")
 
 
 def test_a_recovery_that_goes_away_while_undo_waits_is_done(
@@ -243,7 +223,4 @@ def test_a_recovery_that_goes_away_while_undo_waits_is_done(
     incidents.opened("prod-1", PLANNING)
     at_each_look(lambda: kubernetes.memory.objects.pop(RECOVERIES.path(NAMESPACE, "prod-1")))
 
-    done = plugin("undo", "prod-1", "--yes")
-
-    assert done.exit_code == 0
-    assert "prod-1 is gone, and left no unfinished run" in done.stdout
+    assert "prod-1 is gone, and left no unfinished run" in plugin.says("undo", "prod-1", "--yes")
