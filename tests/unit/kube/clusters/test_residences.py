@@ -239,25 +239,20 @@ class TestWhatItProves:
 
 
 SESSION = timedelta(seconds=60)
-DOINGS = (
-    "look",
-    "look",
-    "look",
-    "look",
-    "kubelet",
-    "kubelet",
-    "pod status",
-    "kill",
-    "start",
-    "reboot",
-    "replace",
-    "elect",
-)
+DOINGS = ("start", "start", "start", "kill", "reboot", "reboot", "replace", "kubelet", "stall", "go on")
+"""What a chapter begins with."""
+MEANWHILE = ((), (), (), ("kubelet",), ("pod status", "kubelet"), ("pod status", "kubelet"), ("kubelet", "elect"))
+"""What is done again and again in a chapter, each time with a look after it."""
+CHAPTER = 4
+"""Bytes: what it begins with, what is done meanwhile, how often, and after how many seconds each time."""
 
 
 @dataclass
 class World:
-    """One broker on one node, whose statuses may be as old as they like. `truth`: where each process really lived."""
+    """One broker on one node, whose statuses may be as old as they like. `truth`: where each process really lived.
+
+    `stalled`: what a controller goes on telling that stands still.
+    """
 
     now: timedelta = timedelta(0)
     boot: int = 0
@@ -272,6 +267,7 @@ class World:
     pod_told: tuple[int, int, bool] = (0, 0, False)
     numbers: Any = field(default_factory=lambda: count(1))
     container: int = 0
+    stalled: Alive | None = None
     residences: Residences = field(default_factory=Residences)
 
     def do(self, what: str, seconds: int) -> None:
@@ -290,8 +286,11 @@ class World:
         boot, number = self.node_told
         known = ready and pod == self.pod
         homes = {B: Home(f"{pod}", f"{container}", "pvc", f"{boot}", f"{number}")} if known else {}
+        self.residences.learn(homes, self._alive(), self.now)
+
+    def _alive(self) -> Alive:
         alive = {B: BrokerEpoch(self.epoch)} if self._unfenced else {}
-        self.residences.learn(homes, Alive(MetadataOffset(next(self.numbers)), self.quorum, alive), self.now)
+        return self.stalled or Alive(MetadataOffset(next(self.numbers)), self.quorum, alive)
 
     def _kubelet(self) -> None:
         self.node_told = self.boot, next(self.numbers)
@@ -304,7 +303,7 @@ class World:
 
     def _start(self) -> None:
         """The controller lets it register once the process before it is fenced."""
-        if self.runs or self._unfenced:
+        if self.runs or self._unfenced or self.stalled:
             return
         self.runs, self.epoch, self.container, self.beat = True, next(self.numbers), next(self.numbers), self.now
         self.truth[self.epoch] = Residence("pvc", f"{self.boot} in Pod {self.pod}")
@@ -317,18 +316,33 @@ class World:
 
     def _elect(self) -> None:
         """A new controller, which lets everybody's session begin anew."""
-        self.quorum += 1
+        self.quorum, self.stalled = self.quorum + 1, None
         if self._unfenced:
             self.session_from = self.now
 
+    def _stall(self) -> None:
+        """The controller stands still: it writes nothing, and fences nobody."""
+        self.stalled = self._alive()
+
+    def _go_on(self) -> None:
+        self.stalled = None
+
+    def live(self, lots: bytes) -> None:
+        """Chapters of a life, and looks at it: a process is known only after minutes in which nothing else happens."""
+        for what, meanwhile, times, seconds in zip(*(lots[place::CHAPTER] for place in range(CHAPTER)), strict=False):
+            self.do(DOINGS[what % len(DOINGS)], 1 + seconds % 80)
+            for _ in range(times % 16):
+                self.now += timedelta(seconds=15 + seconds // 8)
+                for each in (*MEANWHILE[meanwhile % len(MEANWHILE)], "look"):
+                    self.do(each, 1)
+
 
 @settings(max_examples=300, deadline=None)
-@given(st.binary(min_size=40, max_size=240))
+@given(st.binary(min_size=10 * CHAPTER, max_size=40 * CHAPTER))
 def test_however_old_the_statuses_are_that_are_read_no_process_is_said_to_have_lived_elsewhere(lots: bytes) -> None:
-    """Two bytes decide what is done, and after how many seconds: to draw each takes longer than the check."""
+    """Drawn as bytes: to draw each step takes longer than the check."""
     world = World()
-    for what, seconds in zip(lots[::2], lots[1::2], strict=False):
-        world.do(DOINGS[what % len(DOINGS)], 1 + seconds % 150)
+    world.live(lots)
 
     for epoch, residence in world.residences.known.get(B, {}).items():
         assert residence == world.truth[int(epoch)]
