@@ -1,7 +1,7 @@
 """Writes docs/reference.md: reasons, conditions, events, metrics, exit codes and words, as the code has them.
 
 And docs/reference/partition-life.md, from the engine's table of transitions;
-and docs/reference/api.md, from crds/.
+docs/reference/api.md, from crds/; and docs/reference/schemas/, from the types that programs read.
 
     PYTHONPATH=operator python docs/generate.py    # after a change in operator/, or in which page explains what
 
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by te
 
 import generate_api
 import generate_life
+import generate_schemas
 from generate_words import members
 
 from kafka_recovery.decision.known_bugs import KNOWN_BUGS
@@ -277,3 +278,4 @@ if __name__ == "__main__":
     REFERENCE.write_text(wanted())
     generate_life.PAGE.write_text(life())
     generate_api.PAGE.write_text(generate_api.wanted())
+    generate_schemas.write()

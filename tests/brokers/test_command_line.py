@@ -20,6 +20,7 @@ from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
 from testbed.scenarios import OfflineTopic
 from testbed.warm import WarmKafka
+from unit.documents import fitting
 
 pytestmark = pytest.mark.brokers
 GROUP = "commands"
@@ -137,10 +138,11 @@ def test_programs_read_every_result_and_nothing_else_on_stdout(
     partition = {"json": 2, "yaml": 3}[form]
     id, output = ["orders", partition], ("--output", form)
 
-    evidence = load(command(TOOL, "inspect", *site.reach, *on(partition), *output).stdout)
-    plan = load(command(TOOL, "plan", *site.reach, *on(partition), *output).stdout)
-    explanation = load(command(TOOL, "explain", f"orders-{partition}", *site.reach, *output).stdout)
-    report = load(command(TOOL, "recover", *site.reach, *on(partition), "--policy", automatic, *output).stdout)
+    evidence = fitting("evidence", load(command(TOOL, "inspect", *site.reach, *on(partition), *output).stdout))
+    plan = fitting("plan", load(command(TOOL, "plan", *site.reach, *on(partition), *output).stdout))
+    explained = load(command(TOOL, "explain", f"orders-{partition}", *site.reach, *output).stdout)
+    recovered = load(command(TOOL, "recover", *site.reach, *on(partition), "--policy", automatic, *output).stdout)
+    explanation, report = fitting("explanation", explained), fitting("report", recovered)
     nothing = [load(command(TOOL, name, *site.reach, *output).stdout) for name in ("resume", "undo")]
 
     assert [found["id"] for found in evidence["partitions"]] == [id]

@@ -22,6 +22,7 @@ from kafka_recovery.fleet.export import Archive
 from spark.test_readiness import RACKS, VILLAGE, led
 from testbed.chromium import Browser, Page
 from unit.decision.incident import broker, dead, evidence, log, partition
+from unit.documents import document
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -79,7 +80,7 @@ def test_the_ranking_s_numbers_are_shown_with_where_the_rest_lies(told: Told) ->
 
 
 def test_for_programs_it_is_the_manifest(told: Told) -> None:
-    said = json.loads(told.readied)
+    said = document("fleet-run", told.readied)
 
     assert (said["task"], said["summary"]["partitions"]) == ("readiness", 16)
     assert said.pop("formatVersion") == 1

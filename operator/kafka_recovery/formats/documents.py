@@ -9,12 +9,16 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, SchemaValidator
 
 from kafka_recovery.domain.plan import Plan
 
 T = TypeVar("T")
+
+CAMEL_CASE = ConfigDict(alias_generator=to_camel, serialize_by_alias=True)
+"""Of a type whose documents have names as Kubernetes has them."""
 
 
 _MANY = ("list", "tuple", "set", "frozenset", "dict")

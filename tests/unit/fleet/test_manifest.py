@@ -25,6 +25,7 @@ from kafka_recovery.fleet.manifest import (
     written,
 )
 from kafka_recovery.formats.documents import InvalidDocument
+from unit.documents import document
 
 DIGEST = "cd" * 32
 SNAPSHOT = Snapshot("one", f"cluster_id=one/day=2026-11-21/20261121T120000Z-{DIGEST[:16]}.parquet", DIGEST)
@@ -53,7 +54,7 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_its_form_is_the_documented_one() -> None:
-    content = json.loads(written(WHOLE))
+    content = document("fleet-run", written(WHOLE).decode())
 
     assert sorted(content) == ["checksum", "evidence", "outputs", "policyDigest", "run", "summary", "task", "version"]
     assert sorted(content["evidence"][0]) == ["clusterId", "digest", "snapshot"]

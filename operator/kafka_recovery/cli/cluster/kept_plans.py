@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar
 
+from pydantic import ConfigDict
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.cluster import plan_files
@@ -18,7 +20,7 @@ from kafka_recovery.cli.terminal.render import Output, lines, table, write_resul
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.documents import CAMEL_CASE, InvalidDocument, as_data
 from kafka_recovery.recovery.journal_files import is_begun
 from kafka_recovery.recovery.local_storage import local_journal
 
@@ -89,32 +91,50 @@ async def plans(given: Path | None, prefix: str | None, output: Output) -> ExitC
         return ExitCode.DONE
     directory = journal_directory(given)
     require_journal(directory)
-    rows = list(_rows(list(kept(directory))))
-    write_result(output, {"plans": [dict(zip(_FIELDS, row, strict=True)) for row in rows]}, _listed(rows))
+    told = ToldPlans(tuple(_told(list(kept(directory)))))
+    write_result(output, as_data(told), _listed(told.plans))
     return ExitCode.DONE
 
 
-_FIELDS = ("cluster", "plan", "became", "madeAt", "elections")
+@dataclass(frozen=True, slots=True)
+class ToldPlan:
+    """A plan by its digest (`plan`). `made_at`, `elections` None: it can't be read."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CAMEL_CASE
+
+    cluster: str
+    plan: str
+    became: RunState
+    made_at: str | None = None
+    elections: int | None = None
 
 
-def _rows(found: Sequence[KeptPlan]) -> Iterator[tuple[str, str, str, str | None, int | None]]:
+@dataclass(frozen=True, slots=True)
+class ToldPlans:
+    """The plans of a journal, cluster by cluster, the newest first."""
+
+    plans: tuple[ToldPlan, ...]
+
+
+def _told(found: Sequence[KeptPlan]) -> Iterator[ToldPlan]:
     """One that can't be read is told of, and hides no other."""
     for each in found:
+        told = ToldPlan(each.cluster, each.digest, each.became)
         try:
             plan = each.read()
         except (InvalidDocument, OSError) as damaged:
             complain(str(damaged))
-            yield each.cluster, each.digest, str(each.became), None, None
+            yield told
             continue
         made_at = f"{plan.evidence.cluster.observed_at:%Y-%m-%dT%H:%M:%SZ}"
-        yield each.cluster, each.digest, str(each.became), made_at, len(plan.elections)
+        yield replace(told, made_at=made_at, elections=len(plan.elections))
 
 
-def _listed(rows: Sequence[tuple[str, str, str, str | None, int | None]]) -> RenderableType:
-    if not rows:
+def _listed(told: Sequence[ToldPlan]) -> RenderableType:
+    if not told:
         return lines("The journal holds no plan.")
-    shown = [(digest, became, made_at, elections, cluster) for cluster, digest, became, made_at, elections in rows]
-    return table("Plan", "Became", "Made at", "Elections", "Cluster", rows=shown)
+    rows = [(each.plan, each.became, each.made_at, each.elections, each.cluster) for each in told]
+    return table("Plan", "Became", "Made at", "Elections", "Cluster", rows=rows)
 
 
 def _became(names: Set[str]) -> RunState:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar
 
+from pydantic import ConfigDict
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.cluster.journal_place import require_journal
@@ -16,7 +18,7 @@ from kafka_recovery.cli.terminal.inputs import journal_directory
 from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import Output, lines, table, write_result
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.documents import CAMEL_CASE, InvalidDocument, as_data
 from kafka_recovery.recovery.journal_files import FileJournal, is_begun
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import DamagedRun, Run
@@ -68,7 +70,7 @@ async def runs(given: Path | None, output: Output) -> ExitCode:
     for place in sorted(each for each in directory.iterdir() if each.is_dir()):
         found += await _of_cluster(local_journal(directory, place.name), place.name)
     commands = {each.cluster: _commands(each, given) for each in reversed(found) if each.is_open}
-    document = {"runs": [_document(each, commands.get(each.cluster)) for each in found]}
+    document = as_data(ToldRuns(tuple(_told_run(each, commands.get(each.cluster)) for each in found)))
     following = "\n".join(f"To go on: {go_on}\nTo restore orders only: {undo}" for go_on, undo in commands.values())
     write_result(output, document, _listed(found), following)
     return ExitCode.DONE
@@ -111,19 +113,39 @@ def _commands(run: KeptRun, journal: Path | None) -> tuple[str, str]:
     return f"kafka-recovery resume {where}", f"kafka-recovery undo {where}"
 
 
-def _document(run: KeptRun, commands: tuple[str, str] | None) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class ToldRun:
+    """A run that began. `begun`: partitions of its waves. `why`: what is wrong with what was kept of it.
+
+    `resume`, `undo`: the command that goes on with it, and the one that restores its assignment orders only.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = CAMEL_CASE
+
+    cluster: str
+    run: str
+    state: State
+    made_at: str | None
+    elections: int | None
+    begun: int | None
+    why: str | None
+    resume: str | None
+    undo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRuns:
+    """The runs of a journal, cluster by cluster, the newest first."""
+
+    runs: tuple[ToldRun, ...]
+
+
+def _told_run(run: KeptRun, commands: tuple[str, str] | None) -> ToldRun:
     go_on, undo = commands if commands and run.is_open else (None, None)
-    return {
-        "cluster": run.cluster,
-        "run": run.run,
-        "state": str(run.state),
-        "madeAt": run.made_at,
-        "elections": len(run.plan.elections) if run.plan else None,
-        "begun": run.begun,
-        "why": run.why or None,
-        "resume": go_on,
-        "undo": undo,
-    }
+    elections = len(run.plan.elections) if run.plan else None
+    return ToldRun(
+        run.cluster, run.run, run.state, run.made_at, elections, run.begun, run.why or None, resume=go_on, undo=undo
+    )
 
 
 def _listed(found: Sequence[KeptRun]) -> RenderableType:

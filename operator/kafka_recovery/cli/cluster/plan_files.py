@@ -12,7 +12,7 @@ from kafka_recovery.formats.documents import InvalidDocument, canonical, canonic
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Bytes; a plan takes about 4 KiB a partition."""
-_KIND = "RecoveryPlan"
+KIND = "RecoveryPlan"
 REPORT = "RecoveryReport"
 _POLICY = "a policy; it is given with --policy, to plan and to recover"
 
@@ -20,7 +20,7 @@ _POLICY = "a policy; it is given with --policy, to plan and to recover"
 def plan_document(plan: Plan) -> dict[str, Any]:
     """The plan with its kind and digest, as plain data."""
     raw = canonical(plan)
-    return {"formatVersion": FORMAT, "kind": _KIND, "digest": digest_of_canonical(raw), "plan": json.loads(raw)}
+    return {"formatVersion": FORMAT, "kind": KIND, "digest": digest_of_canonical(raw), "plan": json.loads(raw)}
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -64,7 +64,7 @@ def read_plan(text: str, name: str) -> Plan:
         raise InvalidDocument(f"{name}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except ValueError as error:
         raise InvalidDocument(f"{name}: {error}") from None
-    if not isinstance(document, dict) or document.get("kind") != _KIND or "plan" not in document:
+    if not isinstance(document, dict) or document.get("kind") != KIND or "plan" not in document:
         raise InvalidDocument(f'{name}: is not a plan; one is written by "kafka-recovery plan --out FILE"')
     if (version := document.get("formatVersion")) != FORMAT:
         raise InvalidDocument(f"{name}: has formatVersion {version!r}; this release reads {FORMAT}: make a new plan")

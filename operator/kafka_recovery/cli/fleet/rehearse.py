@@ -7,13 +7,12 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -26,7 +25,7 @@ from kafka_recovery.cli.terminal.render import Output, lines, table, write_resul
 from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import records
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
@@ -98,7 +97,7 @@ async def rehearse(call: Call) -> ExitCode:
     histories = await _all(plays, call.jobs or os.cpu_count() or 1)
     sums = by_method(histories)
     result = Result(policy, histories, sums, broken(call.allowed, sums[Method.POLICY]))
-    write_result(call.output, _data(result), _shown(result), _next(call, result))
+    write_result(call.output, as_data(_told(result)), _shown(result), _next(call, result))
     for finding in result.findings[:_TOLD]:
         complain(f"a promise is broken, which is a bug, in {finding}")
     for sentence in result.exceeded:
@@ -201,19 +200,42 @@ def _next(call: Call, result: Result) -> str:
     return "See why: " + shlex.join(["kafka-recovery", "rehearse", "--policy", str(call.policy), *which, "--timeline"])
 
 
-def _data(result: Result) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "histories": len(result.histories),
-        "total": {str(method): asdict(sums) for method, sums in result.sums.items()},
-        "rules": {
-            name: {str(method): asdict(tally) for method, tally in sums.items()} for name, sums in result.rules.items()
-        },
-        "never_rehearsed": list(never_rehearsed(result.policy)),
-        "costliest": [{"history": name, "lost": lost} for name, lost in costliest(result.histories)],
-        "exceeded": list(result.exceeded),
-        "findings": list(result.findings),
-    }
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """A history, and how many acknowledged records the policy lost in it."""
+
+    history: str
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Sums over all histories: by who acts, and the same by rule. `version`: of the histories that seeds draw.
+
+    `exceeded`: limits that were asked for; `findings`: promises that the engine broke.
+    """
+
+    version: int
+    histories: int
+    total: Mapping[Method, Tally]
+    rules: Mapping[str, Mapping[Method, Tally]]
+    never_rehearsed: tuple[str, ...]
+    costliest: tuple[Costly, ...]
+    exceeded: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+def _told(result: Result) -> Rehearsal:
+    return Rehearsal(
+        version=VERSION,
+        histories=len(result.histories),
+        total=result.sums,
+        rules=result.rules,
+        never_rehearsed=tuple(never_rehearsed(result.policy)),
+        costliest=tuple(Costly(*each) for each in costliest(result.histories)),
+        exceeded=tuple(result.exceeded),
+        findings=result.findings,
+    )
 
 
 def _shown(result: Result) -> RenderableType:

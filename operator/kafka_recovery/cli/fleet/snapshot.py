@@ -20,7 +20,7 @@ from kafka_recovery.cli.terminal.words import seconds
 from kafka_recovery.cluster.snapshot import snapshot as whole
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.formats.fields import Duration
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def snapshot(
     archive, age = keeping.archive(), keeping.age()
     evidence = await _gather(open_cluster, target, rules)
     result = await asyncio.to_thread(_keep, archive, evidence, age)
-    write_result(output, result, _table(result))
+    write_result(output, as_data(result), _table(result))
     return ExitCode.DONE
 
 
@@ -84,7 +84,21 @@ async def _gather(open_cluster: OpenCluster | None, target: Target, rules: Evide
         return await whole(connection.cluster.gather, everything, rules)
 
 
-def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file of evidence that was written, what is in it, and the older files that went."""
+
+    file: str
+    cluster: str
+    observed_at: str
+    partitions: int
+    offline: int
+    replicas: int
+    measured: int
+    removed: tuple[str, ...]
+
+
+def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> Kept:
     """Write the file and remove those that are older than `age` before it; what was done, as data."""
     from kafka_recovery.fleet.storage import StorageUnavailable
 
@@ -95,19 +109,19 @@ def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> dict[s
     except StorageUnavailable as error:
         raise unusable(error) from None
     replicas = [replica for partition in evidence.partitions for replica in partition.replicas]
-    return {
-        "file": archive.name(written),
-        "cluster": written.cluster_id,
-        "observed_at": at.isoformat(),
-        "partitions": len(evidence.partitions),
-        "offline": sum(partition.leader is None for partition in evidence.partitions),
-        "replicas": len(replicas),
-        "measured": sum(replica.log is not None for replica in replicas),
-        "removed": [archive.name(snapshot) for snapshot in removed],
-    }
+    return Kept(
+        file=archive.name(written),
+        cluster=written.cluster_id,
+        observed_at=at.isoformat(),
+        partitions=len(evidence.partitions),
+        offline=sum(partition.leader is None for partition in evidence.partitions),
+        replicas=len(replicas),
+        measured=sum(replica.log is not None for replica in replicas),
+        removed=tuple(archive.name(snapshot) for snapshot in removed),
+    )
 
 
-def _table(result: dict[str, Any]) -> Any:
+def _table(result: Kept) -> Any:
+    counted = (result.partitions, result.offline, result.replicas, result.measured, len(result.removed))
     headings = ("Cluster", "Partitions", "Offline", "Replicas", "Measured", "Removed", "File")
-    row = [*(result[heading.lower()] for heading in headings[:5]), len(result["removed"]), result["file"]]
-    return table(*headings, rows=[row])
+    return table(*headings, rows=[(result.cluster, *counted, result.file)])

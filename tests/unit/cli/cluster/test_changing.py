@@ -36,6 +36,7 @@ from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.timing import Timing
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+from unit.documents import document
 
 
 @pytest.fixture
@@ -106,7 +107,9 @@ def test_to_name_a_plan_is_no_yes_to_it(
 ) -> None:
     """Of a file and of the journal alike; the command that is told says it."""
     of_file = recovery("execute", plan_file, "--plan", digest_of(plan_file))
-    (kept,) = json.loads(recovery("recover", "--all-offline-partitions", "--output", "json").stdout)["unapproved"]
+    (kept,) = document("report", recovery("recover", "--all-offline-partitions", "--output", "json").stdout)[
+        "unapproved"
+    ]
     named = kept["digest"]
     of_journal = recovery("execute", "--plan", named)
 
@@ -199,7 +202,7 @@ def test_that_a_plan_was_stopped_is_not_told_of_elections_that_were_held_unasked
 
     done = recovery("recover", "--all-offline-partitions", "--policy", policy, "--output", "json")
 
-    assert json.loads(done.stdout)["unapproved"][0]["stop"] == []
+    assert document("report", done.stdout)["unapproved"][0]["stop"] == []
     assert done.stderr.splitlines()[-1].startswith("To approve exactly this plan: kafka-recovery execute --plan ")
 
 
@@ -287,7 +290,7 @@ def test_a_program_learns_the_digest_of_a_plan_file_as_well(recovery: Run, plan_
     refused = recovery("execute", plan_file, *approve, "--output", "json")
 
     assert refused.exit_code == 4
-    (lacking,) = json.loads(refused.stdout)["unapproved"]
+    (lacking,) = document("report", refused.stdout)["unapproved"]
     assert (lacking["digest"], lacking["file"]) == (digest_of(plan_file), str(plan_file))
 
 
@@ -299,7 +302,7 @@ def test_a_resumed_run_that_lacks_its_approval_names_its_plan(
     refused = recovery("resume", "--output", "json")
 
     assert refused.exit_code == 4
-    assert [plan["digest"] for plan in json.loads(refused.stdout)["unapproved"]] == [digest_of(plan_file)]
+    assert [plan["digest"] for plan in document("report", refused.stdout)["unapproved"]] == [digest_of(plan_file)]
 
 
 def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(

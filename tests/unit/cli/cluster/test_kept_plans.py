@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from typer.testing import CliRunner, Result
 from kafka_recovery.cli import main
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+from unit.documents import document
 
 
 def plans(*words: object) -> Result:
@@ -25,7 +25,7 @@ def two(cluster: SmallCluster, recovery: Run, automatic: Path) -> list[str]:
     assert recovery("recover", "--all-offline-partitions", "--policy", automatic).exit_code == 0
     cluster.offline("pay-0", {3: 4})
     assert recovery("recover", "--partition", "pay-0").exit_code == 4
-    return [plan["plan"] for plan in json.loads(plans("--output", "json").stdout)["plans"]]
+    return [plan["plan"] for plan in document("plans", plans("--output", "json").stdout)["plans"]]
 
 
 def test_the_plans_of_the_journal_are_listed_the_newest_first(
@@ -57,7 +57,7 @@ def test_what_can_be_saved_before_an_election_is_told_until_it_was_held(
     leaders.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
     for policy in ((), ("--policy", automatic)):
         recovery("recover", "--path-to-json-file", leaders, *policy)
-    kept = json.loads(plans("--output", "json").stdout)["plans"]
+    kept = document("plans", plans("--output", "json").stdout)["plans"]
 
     shown = {plan["became"]: " ".join(plans(plan["plan"]).stdout.split()) for plan in kept}
 

@@ -17,6 +17,7 @@ from kafka_recovery.recovery.local_storage import local_journal
 from unit.cli.cluster.test_changing import begun
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+from unit.documents import document
 
 
 def runs(*words: object) -> Result:
@@ -26,7 +27,7 @@ def runs(*words: object) -> Result:
 
 def listed(*words: object) -> list[dict[str, Any]]:
     """As a program reads it."""
-    found: list[dict[str, Any]] = json.loads(runs("--output", "json", *words).stdout)["runs"]
+    found: list[dict[str, Any]] = document("runs", runs("--output", "json", *words).stdout)["runs"]
     return found
 
 

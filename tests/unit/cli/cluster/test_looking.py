@@ -16,6 +16,7 @@ from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailab
 from kafka_recovery.domain.reason import Reason
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+from unit.documents import document
 
 
 def test_inspect_shows_every_offline_replica_as_its_own_broker_measures_it(
@@ -131,11 +132,11 @@ def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(
     cluster.offline("orders-17", {2: 27, 3: 15})
     out = tmp_path / "plan.json"
 
-    as_json = json.loads(recovery("plan", "--partition", "orders-17", "--output", "json").stdout)
+    as_json = document("plan", recovery("plan", "--partition", "orders-17", "--output", "json").stdout)
     as_yaml = yaml.safe_load(recovery("plan", "--partition", "orders-17", "--output", "yaml").stdout)
     shown = recovery("plan", "--partition", "orders-17", "--out", out)
 
-    written = json.loads(out.read_text())
+    written = document("plan", out.read_text())
     assert written["kind"] == "RecoveryPlan"
     assert written["plan"]["decisions"] == as_json["plan"]["decisions"] == as_yaml["plan"]["decisions"]
     command = f"kafka-recovery execute {out} --bootstrap-server kafka-1:9092 --plan {written['digest']} --yes"
@@ -184,7 +185,7 @@ def test_explain_reads_a_plan_without_asking_the_cluster(cluster: SmallCluster, 
     shown = recovery("explain", "orders-17", "--plan", out, "--output", "json")
     other = recovery("explain", "orders-18", "--plan", out)
 
-    assert json.loads(shown.stdout)["leader"] == 2
+    assert document("explanation", shown.stdout)["leader"] == 2
     assert other.exit_code == 2
     assert "the plan does not hold orders-18" in other.stderr
     assert cluster.target is None
@@ -273,7 +274,7 @@ def test_machine_readable_output_is_all_there_is_on_stdout(cluster: SmallCluster
 
     shown = recovery("inspect", "--output", output)
 
-    evidence = json.loads(shown.stdout) if output == "json" else yaml.safe_load(shown.stdout)
+    evidence = document("evidence", shown.stdout) if output == "json" else yaml.safe_load(shown.stdout)
     assert evidence["cluster"]["brokers"][1]["rack"] == "\x1b[31m\u202e"
     assert shown.stdout.isascii()
     assert "\x1b" not in shown.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.scenario import VERSION
 from kafka_recovery.simulator.histories.schedules import VERSION as SEEDS
 from simulation.lagging import LAGGING
+from unit.documents import document
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_json_holds_every_sum_and_a_limit_that_is_exceeded_is_exit_code_1(automa
     words = ("--policy", automatic, "--scenario", scenario, "--jobs", 1, "--output", "json")
     shown = rehearse(*words, "--max-lost", 0)
 
-    told = json.loads(shown.stdout)
+    told = document("rehearsal", shown.stdout)
     assert shown.exit_code == 1
     assert told["version"] == SEEDS
     assert 0 < told["total"]["policy"]["lost"] < told["total"]["kafka"]["lost"]

@@ -19,6 +19,7 @@ from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.fleet.export import Archive
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import NOON, SmallCluster
+from unit.documents import document
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_snapshot_holds_every_partition_that_can_be_seen(cluster: SmallCluster
 
     shown = recovery.says("snapshot", "--to", place, "--output", "json")
 
-    said = json.loads(shown)
+    said = document("snapshot", shown)
     assert (said["cluster"], said["partitions"], said["offline"]) == (cluster.id, 2, 1)
     assert (said["replicas"], said["measured"], said["removed"]) == (5, 2, [])
     seen = Archive.at(str(place)).read_latest(cluster.id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from kafka_recovery.domain.outcome import End
@@ -16,6 +14,7 @@ from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 from unit.cli.kubectl.test_plans import one_line
 from unit.cli.small_cluster import SmallCluster
+from unit.documents import document
 
 
 @pytest.fixture
@@ -59,8 +58,8 @@ def test_an_earlier_plan_is_shown_as_such_and_nobody_is_asked_about_it(two: tupl
     for word in ("Approve:", "Refuse:", "approve"):
         assert word not in shown
     assert "This plan was to elect broker 2 on 1 partition. Kafka calls" in one_line(shown)
-    document = json.loads(plugin("plan", "prod-1", "--plan", first, "-o", "json").stdout)
-    assert (document["digest"], document["became"]["became"]) == (first, "Replaced")
+    told = document("plan", plugin("plan", "prod-1", "--plan", first, "-o", "json").stdout)
+    assert (told["digest"], told["became"]["became"]) == (first, "Replaced")
 
 
 def test_the_plan_of_this_moment_is_the_same_by_its_digest(two: tuple[Plan, Plan], plugin: Plugin) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -23,6 +22,7 @@ from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes, row
 from unit.cli.small_cluster import SmallCluster
 from unit.decision.incident import NOON, ORDERS, evidence, history, log, partition, step
+from unit.documents import document
 
 
 def one_line(shown: str) -> str:
@@ -271,8 +271,8 @@ def test_a_program_gets_a_plan_file(incidents: Incidents, plugin: Plugin) -> Non
 
     shown = plugin("plan", "prod-1", "-o", "json").stdout
 
-    document = json.loads(shown)
-    assert (document["digest"], document["recovery"]) == (digest(plan), "prod-1")
+    told = document("plan", shown)
+    assert (told["digest"], told["recovery"]) == (digest(plan), "prod-1")
     assert read_plan(shown, "shown") == plan
 
 
