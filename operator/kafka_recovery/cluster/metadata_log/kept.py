@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kafka_recovery.cluster.metadata_log.minimum import DEFAULT, Minima
 from kafka_recovery.cluster.metadata_log.processes import Processes, Registration
-from kafka_recovery.cluster.metadata_log.states import Key, PartitionState
+from kafka_recovery.cluster.metadata_log.states import NOBODY, Key, PartitionState
 from kafka_recovery.domain.history import MOST_STEPS, HistoryStep
 
 
@@ -20,7 +20,7 @@ from kafka_recovery.domain.history import MOST_STEPS, HistoryStep
 class KeptPartition:
     """A partition that is out of sync, and its steps since it was in sync. Raises ValueError for none or too many.
 
-    `clean` and `moved`: as in a PartitionState.
+    `clean`, `moved` and `leaderless_at`: as in a PartitionState.
     """
 
     topic_id: UUID
@@ -28,6 +28,7 @@ class KeptPartition:
     steps: tuple[HistoryStep, ...]
     clean: tuple[int, ...]
     moved: tuple[tuple[int, UUID], ...] = ()
+    leaderless_at: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.steps) <= MOST_STEPS:
@@ -100,7 +101,7 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
     known = ((key, fold.partitions[key]) for key in out_of_sync)
     whole = {key: each for key, each in known if each.whole and not each.doubted}
     partitions = tuple(
-        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)))
+        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)), each.leaderless_at)
         for key, each in whole.items()
     )
     oldest: dict[int, int] = {}
@@ -149,6 +150,8 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
         more += len(each.steps) - len(state.steps)
         state.steps, state.whole = list(each.steps), True
         state.clean, state.moved = frozenset(each.clean), frozenset(each.moved)
+        if state.leader == NOBODY and state.leaderless_at is None:
+            state.leaderless_at = each.leaderless_at
     return more
 
 

@@ -72,6 +72,45 @@ def test_who_left_before_the_log_was_cut_off_is_told_by_what_was_kept() -> None:
     assert left.partitions == (), "of what began before the snapshot there is nothing to be kept"
 
 
+def offline_before_the_cut() -> tuple[Written, int, int]:
+    """The log; where it will be cut off, and when the partition had lost its leader before that."""
+    log = created()
+    log.add(changed(isr=[A]))
+    log.pass_time(60_000)
+    log.add(changed(leader=NO_LEADER))
+    lost = log.now
+    cut = log.end
+    log.pass_time(60_000)
+    return log, cut, lost
+
+
+def without_leader() -> bytes:
+    """The snapshot at that place."""
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    brokers = [registered(A, 2), registered(B, 3), registered(C, 4)]
+    state = whole((A, B, C), isr=(A,), leader=NO_LEADER, leader_epoch=1)
+    return snapshot(topic, minimum_of("orders", "2"), *brokers, state)
+
+
+def test_since_when_a_partition_is_offline_outlives_kafka_s_log_of_it() -> None:
+    log, cut, lost = offline_before_the_cut()
+
+    assert restarted(log, log.image().kept(), cut, without_leader()).leaderless_at(ORDERS, 0) == lost
+    assert restarted(log, None, cut, without_leader()).leaderless_at(ORDERS, 0) is None
+
+
+def test_what_was_kept_begins_no_outage_of_a_partition_that_has_a_leader() -> None:
+    log, cut = left_one_by_one(B, C)
+    kept = log.image().kept()
+    assert kept is not None
+    forged = replace(kept, partitions=tuple(replace(each, leaderless_at=1) for each in kept.partitions))
+
+    again = restarted(log, forged, cut, cut_off((A,)))
+
+    assert again.history(ORDERS, 0) == log.history()
+    assert again.leaderless_at(ORDERS, 0) is None
+
+
 def test_what_is_in_sync_is_not_kept() -> None:
     log = created()
     log.add(changed(isr=[A, B]))
