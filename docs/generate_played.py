@@ -85,14 +85,14 @@ def told(text: str, ports: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def played(folder: Path) -> Iterator[dict[str, str]]:
-    """The incident; yields each address of the page with the address of this run."""
-    words = [sys.executable, "-c", RECOVERY, "play", "--incident", "divergent", "--port", "0"]
+def played(folder: Path, incident: str = "divergent") -> Iterator[dict[str, str]]:
+    """The incident; yields each address of the page with the address of this run: brokers', then controllers'."""
+    words = [sys.executable, "-c", RECOVERY, "play", "--incident", incident, "--port", "0"]
     with subprocess.Popen(words, env=surroundings(folder), stdout=subprocess.PIPE, text=True) as playing:
         assert playing.stdout is not None
         addresses: list[str] = []
         for line in playing.stdout:
-            addresses += re.findall(r"127\.0\.0\.1:\d+", line) if line.startswith("bootstrap.servers=") else []
+            addresses += re.findall(r"127\.0\.0\.1:\d+", line) if line.startswith("bootstrap.") else []
             if line.startswith("Any Kafka client"):
                 break
         try:

@@ -357,6 +357,13 @@ def test_the_notes_say_what_it_can_and_what_it_cannot(install: Install, defined:
     assert "by itself what a policy approves" in install(authority="Automatic")
 
 
+def test_the_notes_warn_of_an_image_that_nodes_would_look_for_elsewhere(install: Install, defined: None) -> None:
+    warning = "image.repository (kafka-recovery-operator) names no registry"
+
+    assert warning in install()
+    assert "names no registry" not in install(image={"repository": "registry.example/kafka-recovery-operator"})
+
+
 def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl: Kubectl, defined: None) -> None:
     assert "AdmissionPolicyMissing" not in install()
 

@@ -84,7 +84,7 @@ def drawn(seed: int, policy: Policy) -> Scenario:
     """The random history of a seed as a rehearsal plays it: topics that the policy's rules select, one engine.
 
     Whoever acts is called when the seed says, acts again every `AGAIN` seconds, and the person asked says yes. The
-    engine has what `kafka-recovery` has today: the driver for released Kafka, and no ISR history to prove things by.
+    engine has the driver for released Kafka, and reads no metadata log to prove things by.
     """
     scenario = draw(seed)
     called, thinking = scenario.engines[0].at, scenario.engines[0].thinking
