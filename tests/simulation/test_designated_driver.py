@@ -96,8 +96,7 @@ def test_a_plan_is_refused_if_its_leader_was_restarted_since_and_the_oracle_agre
 
     (last,) = [each.outcome for each in story.chronicle.concluded]
     assert said.outcome is Outcome.REFUSED
-    assert last.reason
-    assert last.reason.code == "PlanOutdated"
+    assert (last.reason and last.reason.code) == "PlanOutdated"
     assert "what_is_refused_is_so" not in broken_promises(story, approval=Approval.MANUAL)
 
 

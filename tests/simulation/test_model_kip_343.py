@@ -164,5 +164,4 @@ def test_a_request_about_an_isr_at_a_controller_that_is_not_active_is_tried_at_t
     kafka.run_for(20)
     state = kafka.truth.state(ORDERS)
     assert kafka.controllers.active != "controller-1"
-    assert state is not None
-    assert state.isr == (1, 2, 3)
+    assert (state and state.isr) == (1, 2, 3)

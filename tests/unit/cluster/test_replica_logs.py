@@ -244,8 +244,7 @@ class TestContradictions:
         replica = await measured(play, Fetch=growing)
 
         assert replica.problem is None
-        assert replica.log
-        assert replica.log.end == 30
+        assert (replica.log and replica.log.end) == 30
 
 
 class TestProblems:
@@ -280,9 +279,8 @@ class TestDeadline:
 
         assert replica.log
         assert (replica.log.end, replica.log.epochs) == (27, None)
-        assert replica.problem
-        assert replica.problem.code == BrokerTimeout.code
-        assert "did not tell all leader epochs of orders-0 within 0.6s" in replica.problem.message
+        assert (replica.problem and replica.problem.code) == BrokerTimeout.code
+        assert "did not tell all leader epochs of orders-0 within 0.6s" in str(replica.problem)
 
     async def test_a_vector_that_takes_many_slow_answers_does_not_take_many_deadlines(self) -> None:
         play = playing(Log(1000, [(epoch, 10 * epoch) for epoch in range(50)], knows=50))

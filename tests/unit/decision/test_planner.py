@@ -42,8 +42,7 @@ def test_a_named_leader_must_pass_every_guard() -> None:
     decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(1)})
 
     assert (decision.verdict, code(decision), decision.leader) == (Verdict.REFUSE, "DesignatedLeaderRejected", None)
-    assert decision.reason is not None
-    assert "may not lead: Fenced: broker 1 is fenced" in decision.reason.message
+    assert "may not lead: Fenced: broker 1 is fenced" in str(decision.reason)
 
 
 def test_a_named_leader_is_told_why_even_if_nobody_may_lead() -> None:
@@ -56,8 +55,7 @@ def test_a_named_leader_must_be_a_replica() -> None:
     decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(9)})
 
     assert code(decision) == "DesignatedLeaderRejected"
-    assert decision.reason is not None
-    assert "those are 1, 2, 3" in decision.reason.message
+    assert "those are 1, 2, 3" in str(decision.reason)
 
 
 def test_where_no_replica_may_be_elected_a_named_leader_is_not_what_is_to_blame() -> None:

@@ -221,8 +221,7 @@ def test_a_partition_that_is_not_there_is_gone_and_one_that_may_not_be_seen_is_n
     reason = again(seen)
 
     assert code(reason) == told
-    assert reason is not None
-    assert "so said a broker" in reason.message
+    assert "so said a broker" in str(reason)
 
 
 def test_a_partition_of_which_nothing_is_said_is_not_called_gone() -> None:
@@ -265,15 +264,13 @@ def test_a_bound_that_grew_was_not_approved_though_each_broker_loses_what_was_pl
     then = evidence(replace(seen, history=history(*four, intact=(3, 4))), brokers=brokers)
     now = evidence(replace(seen, history=history(*four, intact=(4,))), brokers=brokers)
     decision = decided(then, epochs_first)
-    assert decision.loss is not None
-    assert decision.loss.at_most == 5
+    assert (decision.loss and decision.loss.at_most) == 5
 
     assert recheck(decision, made_on(then), then, epochs_first) is None
     reason = recheck(decision, made_on(then), now, epochs_first)
     assert code(reason) == "PlanOutdated"
-    assert reason is not None
-    assert "costs Bounded (at most 8, at least 0" in reason.message
-    assert "planned Bounded (at most 5, at least 0" in reason.message
+    assert "costs Bounded (at most 8, at least 0" in str(reason)
+    assert "planned Bounded (at most 5, at least 0" in str(reason)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ def test_an_ongoing_reassignment_is_not_disturbed() -> None:
     decision = decided(evidence(partition(COPIES, reassignment=ongoing)))
 
     assert code(decision) == "ReassignmentOngoing"
-    assert decision.reason is not None
-    assert "adding brokers 4, removing 1" in decision.reason.message
+    assert "adding brokers 4, removing 1" in str(decision.reason)
 
 
 def test_a_reassignment_nobody_could_see_might_be_one() -> None:
@@ -52,8 +51,7 @@ def test_an_old_leader_that_still_answers_as_leader_stops_everything() -> None:
     decision = decided(evidence(partition(alone), brokers=(dead(1, reachable=True), broker(2), broker(3))))
 
     assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "OldLeaderAnswers")
-    assert decision.reason is not None
-    assert "broker 1 still answers as leader of orders-0" in decision.reason.message
+    assert "broker 1 still answers as leader of orders-0" in str(decision.reason)
 
 
 def test_a_measurement_from_before_is_no_evidence() -> None:
@@ -61,8 +59,7 @@ def test_a_measurement_from_before_is_no_evidence() -> None:
     decision = decided(evidence(partition({1: None, 2: old, 3: log(15)})))
 
     assert code(decision) == "EvidenceTooOld"
-    assert decision.reason is not None
-    assert "61s before" in decision.reason.message
+    assert "61s before" in str(decision.reason)
     assert decided(evidence(partition({1: None, 2: log(27, observed_at=NOON - LATER), 3: log(15)}))).leader == 2
 
 
@@ -74,8 +71,7 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     decision = decided(evidence(silent))
 
     assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "LiveReplicaUnmeasured")
-    assert decision.reason is not None
-    assert decision.reason.message == (
+    assert (decision.reason and decision.reason.message) == (
         "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
         "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may "
         "be only there. To go on: have broker 3 answer, with its own, intact disk; or stop it, KEEP its volume, and "
@@ -95,8 +91,7 @@ def test_brokers_that_are_late_are_no_missing_controller() -> None:
     late = decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2), committed=MetadataOffset(4711)))
 
     assert code(late) == "BrokerCutOff"
-    assert late.reason
-    assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
+    assert "the controller had committed 4711: the controller is there, and the broker is late" in str(late.reason)
 
 
 def test_as_many_brokers_down_as_the_limit_allows_refuse_nothing() -> None:
@@ -141,8 +136,7 @@ def test_an_elr_member_is_waited_for_as_well() -> None:
     decision = decided(evidence(back))
 
     assert decision.verdict is Verdict.WAIT
-    assert decision.reason is not None
-    assert "broker 3 is in the ELR and is alive, so" in decision.reason.message
+    assert "broker 3 is in the ELR and is alive, so" in str(decision.reason)
 
 
 NOBODY_IS_LEFT: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
@@ -160,8 +154,7 @@ def test_the_last_known_leader_that_is_back_is_waited_for(back: Broker, seen: st
     decision = decided(offline)
 
     assert (decision.verdict, code(decision)) == (Verdict.WAIT, "ElectableBrokerReturning")
-    assert decision.reason is not None
-    assert f"broker 1, its last known leader, {seen}: the controller elects it by itself" in decision.reason.message
+    assert f"broker 1, its last known leader, {seen}: the controller elects it by itself" in str(decision.reason)
     by_any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
     assert decided(offline, by_any_answer, waited=timedelta(seconds=30)).verdict is Verdict.ELECT
 
@@ -203,8 +196,7 @@ def test_a_failed_disk_of_an_isr_member_must_not_come_back_empty() -> None:
     seen = partition({1: None, 2: log(27), 3: Replica(BrokerId(3), None, problem)}, isr=(BrokerId(1), BrokerId(3)))
     waited_enough = decided(evidence(seen), waited=timedelta(seconds=30))
 
-    assert waited_enough.reason is not None
-    assert "Never put an empty disk in its place" in waited_enough.reason.message
+    assert "Never put an empty disk in its place" in str(waited_enough.reason)
 
 
 def test_configs_that_could_not_be_read_are_warned_of() -> None:

@@ -103,8 +103,7 @@ def test_that_nobody_would_be_asked_any_more_is_the_same_plan_where_a_person_has
 def test_that_somebody_has_to_be_asked_now_is_another_plan_also_while_everything_is_asked_about() -> None:
     found = difference(auto(PLAN), PLAN, lambda _: True)
 
-    assert found
-    assert found.message == "orders-0: who has to approve was AutoApprove, now it is ManualApprove"
+    assert (found and found.message) == "orders-0: who has to approve was AutoApprove, now it is ManualApprove"
 
 
 def test_an_election_that_is_gone_voids_the_approval() -> None:

@@ -58,8 +58,7 @@ async def test_below_min_insync_replicas_it_is_still_told_how_the_leader_came_ab
     outcome = verified(PartitionRun(decision, seen, held=True, look=look), lead)
 
     assert outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
-    assert outcome.reason
-    assert outcome.reason.code == "MemberLeads"
+    assert (outcome.reason and outcome.reason.code) == "MemberLeads"
     assert outcome.warnings == ("ISR has 1 of min.insync.replicas 2: acks=all fails until replicas catch up",)
 
 

@@ -41,8 +41,7 @@ async def test_a_replica_from_outside_the_isr_that_was_planned_and_leads_is_call
 
     outcome = session.online(plan.decisions[0], led(plan.decisions[0]))
 
-    assert outcome
-    assert outcome.outcome is told
+    assert (outcome and outcome.outcome) is told
 
 
 async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_that_was_made_anew(world: World) -> None:

@@ -191,8 +191,7 @@ def test_a_file_with_designated_leaders_belongs_to_another_tool(
 def test_retries_of_elections_are_the_driver_s_attempts_less_one(cluster: SmallCluster, unclean: Run) -> None:
     unclean(ALL, "--show-replica-info", "--recovery-election-attempts", 5)
 
-    assert cluster.target
-    assert cluster.target.election_attempts == 6
+    assert (cluster.target and cluster.target.election_attempts) == 6
 
 
 def test_the_kip_s_own_election_is_held_where_brokers_have_it(cluster: SmallCluster, unclean: Run) -> None:

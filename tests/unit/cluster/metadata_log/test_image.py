@@ -409,8 +409,7 @@ def test_where_transactions_are_acknowledged_by_partitions_without_a_leader_noth
     log.add(changed(topic_id=of_transactions, isr=[A], leader=NO_LEADER))
     image.apply(list(batches.read(log.data))[-1])
     after = image.history(ORDERS, 0)
-    assert after is not None
-    assert after.transaction_log is LossClass.UNKNOWN
+    assert (after and after.transaction_log) is LossClass.UNKNOWN
     own = log.image().history(of_transactions, 0)
     assert own is not None
     assert own.transaction_log is None

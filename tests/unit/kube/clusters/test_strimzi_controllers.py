@@ -114,10 +114,9 @@ def test_where_nobody_said_as_whom_strimzis_controllers_are_not_asked_and_what_i
 
     why = unstarted(watched(None)).problem
 
-    assert why
-    assert why.code == "NotConfigured"
-    assert "spec.controllers.tls.certSecretRef (such as prod-cluster-operator-certs)" in why.message
-    assert "port 9090" in why.message
+    assert (why and why.code) == "NotConfigured"
+    assert "spec.controllers.tls.certSecretRef (such as prod-cluster-operator-certs)" in str(why)
+    assert "port 9090" in str(why)
 
 
 def test_where_there_are_no_controllers_yet_it_is_said() -> None:

@@ -145,8 +145,7 @@ class TestUnknownErrors:
         kafka.run_for(1)
 
         state = kafka.truth.state(ORDERS)
-        assert state
-        assert state.replicas == ((3, 2, 1) if code < 0 else (1, 2, 3))
+        assert (state and state.replicas) == ((3, 2, 1) if code < 0 else (1, 2, 3))
 
 
 def test_a_broker_that_is_wrong_about_its_log_end_is_so_to_who_debugs_only() -> None:
