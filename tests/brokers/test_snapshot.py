@@ -10,6 +10,7 @@ from brokers.conftest import Command
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.fleet.export import Archive
 from testbed.cluster import RealKafka
+from unit.fleet.looks import newest
 
 pytestmark = pytest.mark.brokers
 
@@ -26,7 +27,7 @@ def test_copies_of_partitions_that_are_led_are_measured_too(kafka: RealKafka, co
     taken = command("kafka-recovery", *words)
 
     assert taken.returncode == 0, taken.stderr
-    evidence = Archive.at(str(tmp_path / "archive")).read_latest(kafka.cluster_id)
+    evidence = newest(Archive.at(str(tmp_path / "archive")), kafka.cluster_id)
     seen = {
         (partition.id.topic, partition.id.partition, int(replica.broker)): replica
         for partition in evidence.partitions

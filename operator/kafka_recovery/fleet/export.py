@@ -126,13 +126,6 @@ class Archive:
         self.check_place(snapshot, evidence.cluster)
         return evidence
 
-    def read_latest(self, cluster_id: str) -> Evidence:
-        """The newest evidence of a cluster. Raises InvalidDocument if there is none, and as `read` does."""
-        newest = self.latest(cluster_id)
-        if newest is None:
-            raise InvalidDocument(f"{self._storage.shown}: holds no evidence of cluster {cluster_id!a}")
-        return self.read(newest)
-
     def expire(self, cluster_id: str, before: datetime) -> tuple[Snapshot, ...]:
         """Remove what is older, oldest first, but for the newest: of a cluster that fell silent it is all there is.
 

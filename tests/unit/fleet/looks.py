@@ -16,9 +16,17 @@ from kafka_recovery.domain.evidence import (
 )
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.fleet.export import Archive
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SILENT = Reason("BrokerTimeout", "broker 2 did not answer within 5s")
+
+
+def newest(archive: Archive, cluster: str) -> Evidence:
+    """The newest evidence of a cluster, which is there."""
+    snapshot = archive.latest(cluster)
+    assert snapshot is not None
+    return archive.read(snapshot)
 
 
 def look(cluster: str = "prod", at: datetime = NOON, partitions: int = 3) -> Evidence:

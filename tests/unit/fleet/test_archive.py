@@ -11,7 +11,7 @@ import pytest
 
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.formats.documents import InvalidDocument
-from unit.fleet.looks import NOON, look
+from unit.fleet.looks import NOON, look, newest
 
 HOUR = timedelta(hours=1)
 
@@ -47,18 +47,12 @@ def test_the_newest_is_found_across_days_and_of_this_cluster_only(archive: Archi
         archive.write(look(at=NOON - ago * HOUR))
     archive.write(look("other", at=NOON + HOUR))
 
-    newest = archive.latest("prod")
-
-    assert newest is not None
-    assert newest.observed_at == NOON
-    assert archive.read(newest) == archive.read_latest("prod") == look()
+    assert newest(archive, "prod") == look(at=NOON)
     assert [snapshot.observed_at for snapshot in archive.snapshots("prod")] == [NOON - 30 * HOUR, NOON - HOUR, NOON]
 
 
-def test_of_an_unknown_cluster_there_is_no_newest(archive: Archive, tmp_path: Path) -> None:
+def test_of_an_unknown_cluster_there_is_no_newest(archive: Archive) -> None:
     assert archive.latest("prod") is None
-    with pytest.raises(InvalidDocument, match=f"^{tmp_path}: holds no evidence of cluster 'prod'$"):
-        archive.read_latest("prod")
 
 
 @pytest.mark.parametrize("cluster", ["a/b", "../up", ".", "a=b c", "ä%", "__HIVE_DEFAULT_PARTITION__ "])
@@ -67,7 +61,7 @@ def test_no_cluster_id_leads_out_of_its_folder(archive: Archive, tmp_path: Path,
 
     (file,) = files(tmp_path)
     assert file.count("/") == 2
-    assert archive.read_latest(cluster).cluster.cluster_id == cluster
+    assert newest(archive, cluster).cluster.cluster_id == cluster
 
 
 def test_a_cluster_without_an_id_is_not_kept(archive: Archive) -> None:
@@ -166,4 +160,4 @@ def test_evidence_that_was_moved_to_another_cluster_is_refused(archive: Archive,
     (tmp_path / "cluster_id=prod").rename(tmp_path / "cluster_id=test")
 
     with pytest.raises(InvalidDocument, match=r"is evidence of 'prod' at 2026-11-21T12:00:00.* in the wrong place"):
-        archive.read_latest("test")
+        newest(archive, "test")

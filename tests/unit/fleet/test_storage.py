@@ -14,7 +14,7 @@ from pyarrow import fs
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
 from kafka_recovery.formats.documents import InvalidDocument
-from unit.fleet.looks import NOON, look
+from unit.fleet.looks import NOON, look, newest
 from unit.fleet.object_store import ObjectStore, serving
 
 SECRET = "geheim"
@@ -62,7 +62,7 @@ def test_an_object_store_holds_an_archive_too(store: ObjectStore) -> None:
     old = archive.write(look(at=NOON - timedelta(days=3)))
     new = archive.write(look())
 
-    assert archive.read_latest("prod") == look()
+    assert newest(archive, "prod") == look()
     assert archive.expire("prod", NOON) == (old,)
     assert archive.snapshots("prod") == (new,)
     assert archive.name(new) == f"s3://bucket/fleet/{new.path}"
@@ -108,7 +108,7 @@ def test_fsspec_reaches_what_pyarrow_does_not() -> None:
 
     archive.expire("prod", NOON)
 
-    assert Archive.at("fsspec+memory://fleet/evidence").read_latest("prod") == look()
+    assert newest(Archive.at("fsspec+memory://fleet/evidence"), "prod") == look()
     assert archive.snapshots("prod") == (new,)
 
 

@@ -20,6 +20,7 @@ from kafka_recovery.fleet.export import Archive
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import NOON, SmallCluster
 from unit.documents import document
+from unit.fleet.looks import newest
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_a_snapshot_holds_every_partition_that_can_be_seen(cluster: SmallCluster
     said = document("snapshot", shown)
     assert (said["cluster"], said["partitions"], said["offline"]) == (cluster.id, 2, 1)
     assert (said["replicas"], said["measured"], said["removed"]) == (5, 2, [])
-    seen = Archive.at(str(place)).read_latest(cluster.id)
+    seen = newest(Archive.at(str(place)), cluster.id)
     assert [partition.id for partition in seen.partitions] == [("orders", 17), ("users", 0)]
     assert Path(said["file"]).is_relative_to(place)
     assert cluster.changes == []

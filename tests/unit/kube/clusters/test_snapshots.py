@@ -27,6 +27,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics, labelled
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery_spark.evidence import sources
 from unit.decision.incident import NOON, evidence, log, partition
+from unit.fleet.looks import newest
 from unit.virtual import in_no_time, taking_no_time
 
 SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
@@ -83,7 +84,7 @@ def test_a_snapshot_is_kept_and_told_and_can_be_read_back(tmp_path: Path) -> Non
 
     in_no_time(site.for_a_while(timedelta(minutes=5)))
 
-    assert site.archive.read_latest(ID) == SEEN
+    assert newest(site.archive, ID) == SEEN
     assert site.scopes == [Scope((SEEN.partitions[0].id,), with_led=True)], "once an hour"
     assert site.shown("last_snapshot_timestamp_seconds") == SEEN.cluster.observed_at.timestamp()
 
@@ -95,7 +96,7 @@ def test_clusters_of_one_name_in_two_namespaces_are_kept_apart_and_both_are_rank
 
     in_no_time(ours.for_a_while(timedelta(minutes=5)))
 
-    assert (ours.archive.read_latest(ID), ours.archive.read_latest("another")) == (SEEN, theirs_seen)
+    assert (newest(ours.archive, ID), newest(ours.archive, "another")) == (SEEN, theirs_seen)
     assert [source.cluster_id for source in sources(str(tmp_path))] == ["another", ID]
 
 
