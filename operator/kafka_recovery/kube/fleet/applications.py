@@ -1,4 +1,4 @@
-"""Port `SparkJobs` over the Kubernetes API, in the dialect of the Spark operator that is there."""
+"""Jobs for Spark over the Kubernetes API, in the dialect of the Spark operator that is there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MADE = 1
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """Jobs as SparkApplications."""
+    """Jobs as SparkApplications. Each call may raise ApiError and what is below it."""
 
     api: Api
     dialect: Dialect
@@ -37,7 +37,10 @@ class Applications:
                 raise NotOurs(f"a SparkApplication {job.name} is there, and not of this {job.owner.kind}") from None
 
     async def observe(self, job: Job) -> Seen:
-        """Look at the object, at its Pods, and at warnings about a driver that does not start."""
+        """Look at the object, at its Pods, and at warnings about a driver that does not start.
+
+        GONE also for a name that is taken by somebody else's.
+        """
         try:
             application = await self.api.get(self._path(job))
         except NotFound:
@@ -53,7 +56,7 @@ class Applications:
         return replace(seen, changed=_changed(application), deleted=deleted)
 
     async def cancel(self, job: Job) -> None:
-        """By `suspend` where the API has it, else by deletion."""
+        """By `suspend` where the API has it, else by deletion. Returns before it has ended; one may be gone already."""
         if self.dialect.cancelling is None:
             await self.remove(job)
             return

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.fleet.fields import Share, Volume
@@ -91,22 +90,3 @@ class NotOurs(Exception):
 
 class PreviousObjectsTerminating(Exception):
     """The name is taken by an object that is about to go: it is being deleted, or its owner was."""
-
-
-class SparkJobs(Protocol):
-    """Each call may raise ApiError and what is below it."""
-
-    async def submit(self, job: Job) -> None:
-        """Have it run, once: what was submitted before under its name is it.
-
-        Raises NotOurs, PreviousObjectsTerminating.
-        """
-
-    async def observe(self, job: Job) -> Seen:
-        """How far it is; GONE also for a name that is taken by somebody else's."""
-
-    async def cancel(self, job: Job) -> None:
-        """Have nothing of it run any more; one that is gone is fine. Returns before it has ended."""
-
-    async def remove(self, job: Job) -> None:
-        """Clear away everything of it."""

@@ -67,7 +67,6 @@ class Step(StrEnum):
     """What a recovery spends its time on."""
 
     GATHER = "gather"
-    DECIDE = "decide"
     APPROVE = "approve"
     ELECT = "elect"
     VERIFY = "verify"

@@ -108,9 +108,7 @@ class WatchView:
     unclean: UncleanTopics | None = None
     scan_fault: Reason | None = None
     pulsed_at: timedelta | None = None
-    pulse_took: timedelta | None = None
     scanned_at: timedelta | None = None
-    scan_took: timedelta | None = None
 
 
 class Watcher:
@@ -194,7 +192,7 @@ class Watcher:
         at = self._clock.monotonic()
         if self._watch.pulsed(pulse, at) or (self._next_at is not None and self._next_at <= at):
             self._wake.set()
-        self._show(replace(self.view, pulsed_at=at, pulse_took=pulse.took))
+        self._show(replace(self.view, pulsed_at=at))
         return True
 
     # Scans and incidents
@@ -231,7 +229,6 @@ class Watcher:
                 partitions=found.partitions,
                 scan_fault=None,
                 scanned_at=at,
-                scan_took=at - began,
             )
         )
 
@@ -299,9 +296,7 @@ class Watcher:
 def _told(view: WatchView) -> WatchView:
     """The view without what changes with every look."""
     isolated = view.isolated and Reason(view.isolated.code, "")
-    return replace(
-        view, at=timedelta(0), isolated=isolated, pulsed_at=None, pulse_took=None, scanned_at=None, scan_took=None
-    )
+    return replace(view, at=timedelta(0), isolated=isolated, pulsed_at=None, scanned_at=None)
 
 
 def _reason(error: ClusterFault | TimeoutError) -> Reason:
