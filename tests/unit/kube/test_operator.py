@@ -104,49 +104,43 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
     ("options", "says"),
     [
         (["--operator-namespace=Kafka"], "--operator-namespace: 'Kafka' can't be the name of a namespace"),
-        (["--operator-namespace=a", "--namespace=b_c"], "--namespace: 'b_c' can't be the name of a namespace"),
+        (["--namespace=b_c"], "--namespace: 'b_c' can't be the name of a namespace"),
+        (["--liveness=0.0.0.0:80"], "--liveness: '0.0.0.0:80': write it as http://:8080"),
+        (["--name=Bad Name"], "--name: 'Bad Name' can't be the name of a Lease"),
+        (["--probe=0ms"], "--probe: '0ms' is shorter than 50ms"),
+        (["--rescan=1us"], "--rescan: '1us' is no duration such as 250ms"),
+        (["--liveness=nonsense", "--no-lease"], "--liveness: 'nonsense': write it as http:"),
+        (["--webhook-token-file=t"], "--webhook-port: --webhook-… say how alerts are heard"),
+        (["--webhook-port=9095"], "--webhook-port: nobody would be asked who they are"),
         (
-            ["--operator-namespace=a", "--liveness=0.0.0.0:80"],
-            "--liveness: '0.0.0.0:80': write it as http://:8080",
-        ),
-        (["--operator-namespace=a", "--name=Bad Name"], "--name: 'Bad Name' can't be the name of a Lease"),
-        (["--operator-namespace=a", "--probe=0ms"], "--probe: '0ms' is shorter than 50ms"),
-        (["--operator-namespace=a", "--rescan=1us"], "--rescan: '1us' is no duration such as 250ms"),
-        (["--operator-namespace=a", "--liveness=nonsense", "--no-lease"], "--liveness: 'nonsense': write it as http:"),
-        (["--operator-namespace=a", "--webhook-token-file=t"], "--webhook-port: --webhook-… say how alerts are heard"),
-        (["--operator-namespace=a", "--webhook-port=9095"], "--webhook-port: nobody would be asked who they are"),
-        (
-            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-client-ca=ca"],
+            ["--webhook-port=9095", "--webhook-client-ca=ca"],
             "--webhook-client-ca: it needs --webhook-tls-cert and --webhook-tls-key",
         ),
         (
-            ["--operator-namespace=a", "--liveness=nonsense", "--metrics-client-ca=ca"],
+            ["--liveness=nonsense", "--metrics-client-ca=ca"],
             "--metrics-client-ca: it needs --metrics-tls-cert and --metrics-tls-key",
         ),
         (
-            ["--operator-namespace=a", "--liveness=nonsense", "--metrics-token-file=/nowhere/token"],
+            ["--liveness=nonsense", "--metrics-token-file=/nowhere/token"],
             "/nowhere/token can't be read: No such file or directory",
         ),
         (
-            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=t", "--webhook-tls-cert=c"],
+            ["--webhook-port=9095", "--webhook-token-file=t", "--webhook-tls-cert=c"],
             "--webhook-tls-cert and --webhook-tls-key belong together",
         ),
         (
-            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=/nowhere/token"],
+            ["--webhook-port=9095", "--webhook-token-file=/nowhere/token"],
             "/nowhere/token can't be read: No such file or directory",
         ),
         (
-            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=t", "--webhook-service=alerts"],
+            ["--webhook-port=9095", "--webhook-token-file=t", "--webhook-service=alerts"],
             "--webhook-service: needs the Pod's own POD_NAME, POD_UID, POD_IP in the environment",
         ),
         (
-            ["--operator-namespace=a", "--liveness=nonsense", "--evidence=s3://bucket/evidence"],
+            ["--liveness=nonsense", "--evidence=s3://bucket/evidence"],
             "--evidence: s3: what elects leaders speaks to no object store. Name a folder of a mounted volume, or have",
         ),
-        (
-            ["--operator-namespace=a", "--liveness=nonsense", "--evidence=sftp://host/evidence"],
-            "--evidence: sftp: what elects leaders",
-        ),
+        (["--liveness=nonsense", "--evidence=sftp://host/evidence"], "--evidence: sftp: what elects leaders"),
     ],
 )
 def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
@@ -157,7 +151,7 @@ def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
     monkeypatch.setattr(starting, "set_up", lambda form, level: None)
     monkeypatch.setattr(lease, "found_configuration", lambda: nowhere)
 
-    ended = CliRunner().invoke(process.app, ["--metrics-port=0", *options])
+    ended = CliRunner().invoke(process.app, ["--metrics-port=0", "--operator-namespace=a", *options])
 
     assert ended.exit_code == 2
     assert says in " ".join(ended.output.replace("│", " ").split())
