@@ -131,8 +131,7 @@ def one_generation_is_kept(*off: str) -> Story:
     story.start(B)
     story.until_isr(B, C)
     story.write("z")
-    story.start(A)
-    story.until_unfenced(A)
+    story.bring_back(A)
     story.run_for(6)
     return story
 
@@ -152,8 +151,7 @@ def late_isr_change(
     if new_controller:
         story.fail_over_controller()
         story.run_for(story.settings.controller_election + 0.1)
-    story.start(C)
-    story.until_unfenced(C)
+    story.bring_back(C)
     in_flight.release()
     story.run_for(1.5)
     return story
@@ -212,14 +210,11 @@ def unfenced_by_its_twin(*off: str) -> Story:
 
 def lost_when_only_c_is_left(story: Story) -> set[str]:
     """Everybody else dies, C is back; A, which holds everything, comes back later."""
-    story.kill(B)
-    story.until_fenced(B)
-    story.kill(A)
-    story.until_fenced(A)
+    story.kill_and_fence(B)
+    story.kill_and_fence(A)
     story.heal(C)
     if not story.alive(C):
-        story.start(C)
-        story.until_unfenced(C)
+        story.bring_back(C)
     story.run_for(3)
     story.start(A)
     story.until_led()
@@ -236,8 +231,7 @@ def left_by_its_leader(*records: str, elr: bool = False) -> Story:
     story.until_fenced(B, C)
     for record in records:
         story.write(record)
-    story.kill(A)
-    story.until_fenced(A)
+    story.kill_and_fence(A)
     story.thaw(B)
     story.thaw(C)
     story.until_unfenced(B, C)
@@ -262,8 +256,7 @@ def heard_for_its_former_self(*off: str) -> Story:
     story.replace_disk(C)
     story.until_fenced(C)
     story.cut(C, A)
-    story.start(C)
-    story.until_unfenced(C)
+    story.bring_back(C)
     story.run_for(0.1)
     story.mend(C, A)
     late.release()

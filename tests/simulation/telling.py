@@ -66,6 +66,18 @@ class Story(SimulatedKafka):
         """Until these serve again."""
         assert not self.run_while(lambda: any(self.truth.fenced(broker) for broker in brokers))
 
+    def kill_and_fence(self, *brokers: int) -> None:
+        """Their processes end, and the controller has given them up."""
+        for broker in brokers:
+            self.kill(broker)
+        self.until_fenced(*brokers)
+
+    def bring_back(self, *brokers: int) -> None:
+        """New processes of theirs, until they serve."""
+        for broker in brokers:
+            self.start(broker)
+        self.until_unfenced(*brokers)
+
     def until_isr(self, *isr: int) -> None:
         """Until exactly these are in sync."""
         assert not self.run_while(lambda: set(self.isr) != set(isr)), f"the ISR stays {self.isr}"

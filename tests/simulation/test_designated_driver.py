@@ -28,8 +28,7 @@ def offline(*, off: tuple[str, ...] = ()) -> Story:
     story.write("late")
     story.pause(B)
     story.until_fenced(B)
-    story.kill(A)
-    story.until_fenced(A)
+    story.kill_and_fence(A)
     for broker in (B, C):
         story.thaw(broker)
     story.until_unfenced(B, C)

@@ -91,14 +91,11 @@ def test_where_followers_go_back_to_their_high_watermark_the_proof_holds_if_ackn
 ) -> None:
     """KAFKA-1211's title instead of its epochs: C is proven whole, and is."""
     story = cut_at_the_high_watermark(("truncate_by_epochs",), on)
-    story.kill(C)
-    story.until_fenced(C)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(C)
+    story.kill_and_fence(B)
     story.heal(C)
     story.cut(C, B)
-    story.start(C)
-    story.until_unfenced(C)
+    story.bring_back(C)
     story.run_for(1)
     said = the_engine_recovers(story)
     story.until_led()
@@ -111,11 +108,8 @@ def test_where_followers_go_back_to_their_high_watermark_the_proof_holds_if_ackn
 def test_below_the_minimum_the_engine_trusts_who_left_the_isr_as_kip_966_does(on: bool) -> None:
     """ELR is off; the engine replays it from the history. B left when the ISR fell below the minimum, without r."""
     story = acknowledged_below_the_minimum(*unless(on, "high_watermark_needs_min_isr"))
-    story.kill(C)
-    story.kill(A)
-    story.until_fenced(A, C)
-    story.start(B)
-    story.until_unfenced(B)
+    story.kill_and_fence(C, A)
+    story.bring_back(B)
     story.run_for(1)
     assert story.leader is None
     said = the_engine_recovers(story)
@@ -171,8 +165,7 @@ def test_the_engine_waits_for_a_member_of_the_isr_that_should_never_have_been_on
     story.until_fenced(B)
     story.write("r")
     story.run_for(1)
-    story.kill(A)
-    story.until_fenced(A)
+    story.kill_and_fence(A)
     story.host_crash(B)
     story.mend(B, CONTROLLER)
     heartbeats = story.hold(B, CONTROLLER, "Heartbeat")
@@ -206,8 +199,7 @@ def test_the_engines_choice_carried_out_by_hand_needs_designated_elections(on: b
     story.pause(B)
     story.until_fenced(B)
     story.write("late")
-    story.kill(A)
-    story.until_fenced(A)
+    story.kill_and_fence(A)
     story.thaw(B)
     story.until_unfenced(B, C)
     story.run_for(1)
@@ -234,8 +226,7 @@ def members_of_the_elr_are_away(*off: str) -> Story:
         story.until_isr(*left)
     story.shut_down(A)
     story.until_isr()
-    story.start(C)
-    story.until_unfenced(C)
+    story.bring_back(C)
     story.run_for(1)
     return story
 
@@ -264,10 +255,8 @@ def everything_is_on_a_dead_leader(*off: str) -> Story:
     story.kill(D)
     story.until_isr(A)
     story.write("r")
-    story.kill(A)
-    story.until_fenced(A)
-    story.start(D)
-    story.until_unfenced(D)
+    story.kill_and_fence(A)
+    story.bring_back(D)
     story.run_for(1)
     return story
 
@@ -280,8 +269,7 @@ def test_the_engines_choice_is_fenced_by_the_time_it_is_carried_out(on: bool) ->
     assert said.chosen == D
     story.isolate(D)
     story.until_fenced(D)
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
     story.run_for(1)
     decided = story.ask(B, by_hand(ElectionType.DESIGNATED, D))
     story.heal(D)

@@ -50,8 +50,7 @@ def test_incarnations_rise_and_an_older_one_is_refused() -> None:
 def test_a_late_heartbeat_of_a_former_incarnation_counts_only_with_the_check_off(checked: bool) -> None:
     story = Story(A, B, C, off=() if checked else ("incarnations_checked",))
     former = story.truth.broker_epoch(B)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     heartbeats = story.hold(B, CONTROLLER, "Heartbeat")
     story.start(B)
     assert not story.run_while(lambda: heartbeats.held == 0)
@@ -88,8 +87,7 @@ def test_a_legacy_broker_counts_as_active_without_reaching_the_controller() -> N
 
 def test_a_registration_whose_answer_was_lost_is_answered_again_with_the_same_incarnation() -> None:
     story = Story(A, B, C, settings=Settings(elr=False, forward_timeout=2.0))
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     lost = story.hold(CONTROLLER, B, "Registration answer")
     story.start(B)
     assert not story.run_while(lambda: lost.held == 0)

@@ -21,8 +21,7 @@ def told(*, fixed: bool, cleared: bool = True, controllers: int = 1) -> Story:
     story = Story(A, C, elr=True, off=unless(fixed, BUG), controllers=controllers)
     story.create_topic("gone", [[A, B]], min_isr=2)
     story.run_for(1)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     state = story.truth.state(GONE)
     assert (state and state.elr) == (B,)
     if cleared:
@@ -60,13 +59,11 @@ def test_another_controller_fails_as_well(fixed: bool) -> None:
 @switched
 def test_it_makes_no_difference_whether_the_broker_was_back_before_the_topic_went(fixed: bool) -> None:
     story = told(fixed=fixed)
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
     story.run_for(5)
     assert failures(story) == []
     story.delete_topic("gone")
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     story.start(B)
     story.run_for(LONG)
 
@@ -76,21 +73,18 @@ def test_it_makes_no_difference_whether_the_broker_was_back_before_the_topic_wen
 def test_a_topic_whose_elr_was_not_cleared_leaves_nothing_behind() -> None:
     story = told(fixed=False, cleared=False)
     story.delete_topic("gone")
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
 
     assert failures(story) == []
 
 
 def test_a_broker_that_is_stopped_in_order_registers_in_peace() -> None:
     story = told(fixed=False)
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
     story.delete_topic("gone")
     story.shut_down(B)
     story.run_for(5)
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
 
     assert failures(story) == []
 
@@ -101,17 +95,14 @@ def test_who_has_left_a_later_elr_of_the_topic_is_no_member_any_more() -> None:
     story.set_min_isr("gone", 2)
     story.start(B)
     story.run_for(8)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     state = story.truth.state(GONE)
     assert (state and state.elr) == (B,), "a member again"
     story.start(B)
     story.run_for(8)
     story.delete_topic("gone")
-    story.kill(B)
-    story.until_fenced(B)
-    story.start(B)
-    story.until_unfenced(B)
+    story.kill_and_fence(B)
+    story.bring_back(B)
 
     assert failures(story) == []
 
@@ -121,19 +112,16 @@ def test_with_a_topic_goes_all_that_its_last_members_had_in_it() -> None:
     story = Story(A, C, elr=True, off=unless(False, BUG))
     story.create_topic("gone", [[A, B], [A, B, C]], min_isr=3)
     story.run_for(1)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     story.set_min_isr("gone", 2)
     story.start(B)
     story.run_for(8)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     members = [
         state and state.elr for state in (story.truth.state(GONE), story.truth.state(GONE._replace(partition=1)))
     ]
     assert members == [(B,), ()]
     story.delete_topic("gone")
-    story.start(B)
-    story.until_unfenced(B)
+    story.bring_back(B)
 
     assert failures(story) == []

@@ -79,8 +79,7 @@ def test_a_fenced_broker_whose_host_is_gone_is_not_waited_for_to_the_deadline() 
 def test_a_twin_is_told_that_its_incarnation_is_not_valid_any_more_and_the_new_process_serves() -> None:
     story = Story(A, B, C)
     twin = Twin.of(story.brokers[C])
-    story.kill(C)
-    story.until_fenced(C)
+    story.kill_and_fence(C)
     story.start(C)
     story.until_isr(A, B, C)
     twin.begin()
@@ -121,8 +120,7 @@ def test_when_a_cluster_begins_everybody_is_inactive_and_no_topic_can_be_made() 
 def test_inactive_brokers_are_left_out_of_what_clients_are_told(fenced_listed: bool) -> None:
     """Who asks for fenced brokers, and not before Kafka 4.0, is told of them as well."""
     story = Story(A, B, C, settings=Settings(elr=False, fenced_listed=fenced_listed))
-    story.kill(C)
-    story.until_fenced(C)
+    story.kill_and_fence(C)
 
     clients = story.ask(A, DescribeCluster(fenced_too=False))
     admins = story.ask(A, DescribeCluster())

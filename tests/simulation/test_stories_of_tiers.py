@@ -20,13 +20,10 @@ def test_of_equal_logs_of_a_tiered_topic_the_engine_elects_the_one_with_more_on_
     story.delete_locally(B, ORDERS, 15)
     story.delete_locally(C, ORDERS, 5)
     for broker in (B, C):
-        story.kill(broker)
-        story.until_fenced(broker)
-    story.kill(A)
-    story.until_fenced(A)
+        story.kill_and_fence(broker)
+    story.kill_and_fence(A)
     for broker in (B, C):
-        story.start(broker)
-        story.until_unfenced(broker)
+        story.bring_back(broker)
     story.run_for(1)
     assert story.leader is None
 

@@ -96,12 +96,10 @@ def test_kafka_1211_a_replica_that_was_killed_forgets_its_watermark_so_waiting_f
     story.kill(A)
     assert story.until_led() == B
     story.cut(A, B)
-    story.start(A)
-    story.until_unfenced(A)
+    story.bring_back(A)
     story.run_for(1)
     assert story.holds(A) == []
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     story.elect(ORDERS, ElectionType.UNCLEAN)
     story.until_led()
 
@@ -120,8 +118,7 @@ def test_kafka_1211_a_leader_that_has_forgotten_a_generation_does_not_say_where_
     story.replace_disk(A) if on else None
     story.start(A)
     story.until_isr(A, B, C)
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     story.kill(C)
     assert story.until_led() == A
 
@@ -139,8 +136,7 @@ def test_kafka_1211_a_follower_that_has_forgotten_a_generation_does_not_guess_wh
     assert story.holds(A) == (["m", "s", "u1"] if on else ["m", "s", "t"])
     story.run_for(12)
     assert (A in story.isr) is not on
-    story.kill(B)
-    story.until_fenced(B)
+    story.kill_and_fence(B)
     story.start(A)
     story.start(B) if on else None
     story.until_led()

@@ -55,18 +55,15 @@ def broken_promises(story: Story, *, approval: Approval = Approval.AUTO_LOSSLESS
 def only_is_left(story: Story, one: BrokerId, leader: BrokerId, others: Sequence[BrokerId]) -> None:
     """All die, `one` before the last leader, so that nobody in the ISR is left; `one` alone comes back."""
     for broker in others:
-        story.kill(broker)
-        story.until_fenced(broker)
+        story.kill_and_fence(broker)
     if not story.alive(one):
         story.cut(one, leader)
         story.start(one)  # Who registers anew leaves the ISR.
         story.until_unfenced(one)
     for broker in (one, leader):
-        story.kill(broker)
-        story.until_fenced(broker)
+        story.kill_and_fence(broker)
     story.heal(one)
-    story.start(one)
-    story.until_unfenced(one)
+    story.bring_back(one)
     story.run_for(1)
     assert story.leader is None
 

@@ -17,8 +17,7 @@ from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.supervision import Permission, Unsupervised
-from unit.recovery.brokers import Crash
-from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, dies_in, policy
 
 LASTS = timedelta(hours=1)
 
@@ -122,8 +121,7 @@ async def test_a_run_that_is_resumed_elects_nobody_by_what_does_not_count_any_mo
 ) -> None:
     """Its order is put back."""
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await recover(world)
+    await dies_in(recover(world))
     world.calm_down()
     happens(world)
 
@@ -136,8 +134,7 @@ async def test_a_run_that_is_resumed_elects_nobody_by_what_does_not_count_any_mo
 
 async def test_a_run_that_is_resumed_in_time_goes_on(world: World) -> None:
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await recover(world)
+    await dies_in(recover(world))
     world.calm_down()
 
     report = await world.resume()
@@ -165,8 +162,7 @@ class People:
 async def planned(world: World, people: People) -> Plan:
     """Orders and payments, each with a replica on broker 4, each in a wave of its own."""
     world.offline({2: 8, 3: 9, 4: 10}, PAYMENTS)
-    with world.process(people) as engine:
-        return await engine.plan(ALL_OFFLINE)
+    return await world.plan(people)
 
 
 async def test_a_person_is_asked_about_what_stands_on_it_though_the_policy_asks_nobody(world: World) -> None:
@@ -185,8 +181,7 @@ async def test_what_a_person_takes_back_elects_nobody_in_the_next_wave(world: Wo
     plan = await planned(world, people)
     world.after("elect", people.attest)
 
-    with world.process(people) as engine:
-        report = await engine.execute(plan)
+    report = await world.execute(plan, people)
 
     (first,), (second,) = plan.waves
     assert report[first].outcome is Outcome.RECOVERED
@@ -201,8 +196,7 @@ async def test_nor_in_the_wave_whose_orders_are_set_already(world: World) -> Non
     plan = await planned(world, people)
     world.after("designate", people.attest)
 
-    with world.process(people) as engine:
-        report = await engine.execute(plan)
+    report = await world.execute(plan, people)
 
     assert {code(report, id) for id in plan.elections} == {"AttestationEnded"}
     assert "elect" not in world.changed()
@@ -213,12 +207,10 @@ async def test_nor_in_the_wave_whose_orders_are_set_already(world: World) -> Non
 async def test_a_partition_without_a_replica_there_is_elected_all_the_same(world: World) -> None:
     people = People(four_is_lost(world))
     world.offline({2: 8, 3: 9}, PAYMENTS)
-    with world.process(people) as engine:
-        plan = await engine.plan(ALL_OFFLINE)
+    plan = await world.plan(people)
     people.attest()
 
-    with world.process(people) as engine:
-        report = await engine.execute(plan)
+    report = await world.execute(plan, people)
 
     assert (code(report), report[PAYMENTS].outcome) == ("AttestationEnded", Outcome.RECOVERED)
 
@@ -226,12 +218,10 @@ async def test_a_partition_without_a_replica_there_is_elected_all_the_same(world
 async def test_what_a_person_says_again_with_another_end_is_another_attestation(world: World) -> None:
     said = four_is_lost(world)
     people = People(said)
-    with world.process(people) as engine:
-        plan = await engine.plan(ALL_OFFLINE)
+    plan = await world.plan(people)
     people.attest(replace(said, expires=said.expires + LASTS))
 
-    with world.process(people) as engine:
-        report = await engine.execute(plan)
+    report = await world.execute(plan, people)
 
     assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "AttestationEnded")
     assert world.changed() == []

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE, ElectionAnswer, ElectionRequest
+from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Policy
@@ -268,8 +268,7 @@ async def test_a_size_that_is_lowered_while_a_wave_is_prepared_holds_for_it(worl
     for nth in range(1, len(IDS) + 1):
         world.after("elect", lambda: at_once.append(len(world.kafka.elected) - sum(at_once)), nth=nth)
 
-    with world.process(owners) as engine:
-        report = await engine.recover(ALL_OFFLINE)
+    report = await world.recover(owners)
 
     assert at_once == [1] * len(IDS)
     assert len(recovered(report)) == len(IDS)
@@ -406,8 +405,7 @@ async def test_a_wave_that_is_ready_waits_for_the_end_of_one_that_stumbled_in_th
 
     world.after("elect", lambda: owners.ponder(after=1, meanwhile=die))
 
-    with world.process(owners) as engine:
-        await engine.execute(plan)
+    await world.execute(plan, owners)
 
     assert owners.pondered
     assert len(world.kafka.elected) == 6
@@ -420,8 +418,7 @@ async def test_a_canary_is_counted_once_also_while_its_wave_is_coming_to_its_end
     world.concluded = lambda outcome: owners.answer()  # type: ignore[method-assign]
     world.after("elect", owners.ponder)
 
-    with world.process(owners) as engine:
-        report = await engine.recover(ALL_OFFLINE)
+    report = await world.recover(owners)
 
     assert owners.pondered
     assert sizes(world) == [1, 2, 6]

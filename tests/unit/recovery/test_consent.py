@@ -13,8 +13,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSelector
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
-from unit.recovery.brokers import Crash
-from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash, dies_in, policy
 
 MIXED = Policy(
     (
@@ -46,8 +45,7 @@ async def test_with_approval_the_plan_is_carried_out_and_the_journal_knows_who_s
     world.offline()
     world.after("elect", crash)
 
-    with pytest.raises(Crash):
-        await world.recover(MANUAL)
+    await dies_in(world.recover(MANUAL))
 
     [begun] = await world.open_runs()
     with world.journal() as journal:
@@ -93,8 +91,7 @@ async def test_resuming_does_not_elect_what_was_denied(world: World) -> None:
     both_offline(world)
     world.approver = None
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover(MIXED)
+    await dies_in(world.recover(MIXED))
 
     world.approver = "ann"  # nobody asks her
     report = await world.resume(MIXED)
@@ -132,8 +129,7 @@ async def test_a_plan_that_was_cut_short_has_its_orders_back_before_anybody_is_a
     both_offline(world)
     plan = await world.plan(policy(Approval.MANUAL, 1))
     world.after("designate", crash)
-    with pytest.raises(Crash):
-        await world.execute(plan)
+    await dies_in(world.execute(plan))
     world.calm_down()
     assert world.unrestored(), "a process died between an altered order and its election"
     altered_when_asked: list[object] = []
@@ -149,8 +145,7 @@ async def test_nobody_is_asked_about_what_a_run_that_was_cut_short_has_elected_a
     world.offline()
     plan = await world.plan(MANUAL)
     world.after("elect", crash)
-    with pytest.raises(Crash):
-        await world.execute(plan)
+    await dies_in(world.execute(plan))
     world.calm_down()
     asked = world.steps.calls.count("granted")
 
@@ -170,8 +165,7 @@ async def test_nobody_is_asked_in_vain_after_an_election_that_a_run_left_and_tha
     both_offline(world)
     plan = await world.plan(policy(Approval.MANUAL, 1))
     world.after("elect", partial(left_with_less, world))
-    with pytest.raises(Crash):
-        await world.execute(plan)
+    await dies_in(world.execute(plan))
     world.calm_down()
     asked = world.steps.calls.count("granted")
 

@@ -11,8 +11,8 @@ from kafka_recovery.domain.election import Relay
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.recovery.engine import Effort
-from unit.recovery.brokers import APPLIED, Crash, Fate, Unavailable
-from unit.recovery.world import AUTO, COARSE, ORDERS, World, code, crash
+from unit.recovery.brokers import APPLIED, Fate, Unavailable
+from unit.recovery.world import AUTO, COARSE, ORDERS, World, code, crash, dies_in
 
 QUARANTINE = timedelta(seconds=60)
 STALL = timedelta(minutes=3)
@@ -173,8 +173,7 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
     world.kafka.elect_fates = [Fate.LOST]
     world.before("elect", partial(stand_still, world))
     world.before("sleep", crash, nth=4)
-    with pytest.raises(Crash):
-        await world.recover()
+    await dies_in(world.recover())
 
     report = await world.resume()
 
@@ -208,8 +207,7 @@ async def test_a_relay_that_is_not_listed_is_waited_for_where_it_may_only_be_fen
     world.kafka.elect_fates = [Fate.LOST]
     world.before("elect", partial(stand_still, world))
     world.before("sleep", crash, nth=4)
-    with pytest.raises(Crash):
-        await world.recover()
+    await dies_in(world.recover())
     if release == "3.9":
         world.kafka.fence(4)
     else:
@@ -320,8 +318,7 @@ async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be
 async def test_a_topic_that_can_not_be_seen_when_its_run_is_gone_on_with_stays_unknown(world: World) -> None:
     world.kafka.designates = True
     world.after("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover()
+    await dies_in(world.recover())
     world.calm_down()
     world.kafka.hidden.add(ORDERS)
 

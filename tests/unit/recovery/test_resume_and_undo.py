@@ -12,8 +12,8 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Limits
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
-from unit.recovery.brokers import Crash, Fate
-from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.brokers import Fate
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, dies_in, policy
 
 QUARANTINE = timedelta(seconds=60)
 
@@ -21,8 +21,7 @@ QUARANTINE = timedelta(seconds=60)
 async def begun(world: World, point: str = "elect", *, after: bool = True, waves: int = 1) -> None:
     """A run that was cut short at this call."""
     (world.after if after else world.before)(point, crash)
-    with pytest.raises(Crash):
-        await world.recover(policy(Approval.AUTO, waves))
+    await dies_in(world.recover(policy(Approval.AUTO, waves)))
     world.calm_down()
 
 
@@ -247,12 +246,10 @@ async def test_a_resumed_run_that_crashes_again_is_waited_out_again(world: World
     world.offline({3: 8, 4: 9}, PAYMENTS)
     world.offline({3: 8, 4: 9}, TopicPartition("shipments", 0))
     world.after("wave_ended", crash)
-    with pytest.raises(Crash):
-        await world.recover(policy(Approval.AUTO, 1))
+    await dies_in(world.recover(policy(Approval.AUTO, 1)))
     world.kafka.elect_fates = [Fate.LATE]
     world.after("elect", crash)
-    with pytest.raises(Crash):
-        await world.resume()
+    await dies_in(world.resume())
     world.calm_down()
     world.waits.clear()
 
@@ -272,8 +269,7 @@ async def test_a_process_that_dies_while_it_puts_orders_back_is_waited_out(
     await begun(world)
     world.kafka.restore_fates = [Fate.LATE]
     world.after("restore", crash)
-    with pytest.raises(Crash):
-        await first(world)
+    await dies_in(first(world))
     world.calm_down()
     died, acted = world.clock.monotonic(), []
     for call in ("designate", "elect", "restore"):
@@ -305,8 +301,7 @@ async def test_what_a_dead_process_began_counts_once_for_the_limit_of_its_plan(w
     """The limit is 1 by now, and it is this very election that was begun."""
     world.offline({3: 15, 2: 27})
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover()
+    await dies_in(world.recover())
 
     report = await world.resume(replace(AUTO, limits=replace(AUTO.limits, partitions=1)))
 
@@ -318,8 +313,7 @@ async def test_a_leader_that_verified_and_handed_over_is_no_failure_after_a_cras
     world.offline({3: 15, 2: 27})
     world.offline({3: 8, 4: 9}, PAYMENTS)
     world.after("wave_ended", crash)
-    with pytest.raises(Crash):
-        await world.recover(policy(Approval.AUTO, 1))
+    await dies_in(world.recover(policy(Approval.AUTO, 1)))
     held = world.kafka.partitions[ORDERS]
     held.ends[3], held.isr, held.leader, held.epoch = held.ends[2], (2, 3), 3, held.epoch + 1
 
@@ -366,8 +360,7 @@ async def test_what_a_run_that_was_cut_short_had_begun_counts_for_the_limit_of_n
     world.offline()
     world.offline({3: 8, 4: 9}, PAYMENTS)
     world.after("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover(policy(Approval.AUTO, 1))
+    await dies_in(world.recover(policy(Approval.AUTO, 1)))
     world.calm_down()
 
     report = await world.resume(replace(policy(Approval.AUTO, 1), limits=Limits(partitions=1, wave_sizes=(1,))))

@@ -14,8 +14,8 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.supervision import Permission
-from unit.recovery.brokers import Crash, Fate
-from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.brokers import Fate
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, dies_in, policy
 from unit.virtual import taking_no_time
 
 ONE_BY_ONE = policy(Approval.AUTO, 1)
@@ -127,8 +127,7 @@ def revive(world: World) -> None:
 async def cut_short(world: World) -> None:
     world.offline()
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await world.recover(ONE_BY_ONE)
+    await dies_in(world.recover(ONE_BY_ONE))
     world.calm_down()
 
 
@@ -157,8 +156,7 @@ async def test_a_suspended_run_is_waited_for_and_put_back_all_the_same(world: Wo
     owners = Suspension()
     owners.suspend()
 
-    with world.process(owners) as engine:
-        report = await engine.resume()
+    report = await world.resume(owners)
 
     assert world.waited_out()
     assert code(report) == "Suspended"

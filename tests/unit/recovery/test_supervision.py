@@ -8,17 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome, Report
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Limits, Policy, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery import rollout
 from kafka_recovery.recovery.supervision import Authority, Permission
 from kafka_recovery.recovery.wave import FRESH
-from unit.recovery.brokers import Crash
-from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, dies_in, policy
 
 SUSPENDED = Reason("Suspended", "spec.suspend is true")
 ONE_BY_ONE = policy(Approval.AUTO, 1)
@@ -65,16 +62,6 @@ def world(world: World) -> World:
     return world
 
 
-async def recover(world: World, owners: Owners) -> Report:
-    with world.process(owners) as engine:
-        return await engine.recover(ALL_OFFLINE)
-
-
-async def execute(world: World, owners: Owners, plan: Plan) -> Report:
-    with world.process(owners) as engine:
-        return await engine.execute(plan)
-
-
 def payments_under(**changes: object) -> Policy:
     """As `ONE_BY_ONE`, but the rule has changed for payments."""
     (rule,) = ONE_BY_ONE.rules
@@ -95,7 +82,7 @@ async def test_a_plan_of_which_nothing_was_asked_for_is_over_when_the_run_is_sus
     del world.kafka.partitions[PAYMENTS]
     theirs = (await world.plan()).elections[ORDERS].order
     world.after("wave_started", stand_still)
-    report = await recover(world, owners)
+    report = await world.recover(owners)
     assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "Suspended")
     assert await world.open_runs() == []
 
@@ -107,7 +94,7 @@ async def test_a_plan_of_which_nothing_was_asked_for_is_over_when_the_run_is_sus
 async def test_a_run_that_is_suspended_ends_after_its_wave_and_a_resume_goes_on(world: World, owners: Owners) -> None:
     world.before("elect", owners.suspend)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "Suspended")
@@ -115,8 +102,7 @@ async def test_a_run_that_is_suspended_ends_after_its_wave_and_a_resume_goes_on(
     assert await world.open_runs() == list(report.plans)
 
     owners.let_go_on()
-    with world.process(owners) as engine:
-        resumed = await engine.resume()
+    resumed = await world.resume(owners)
 
     assert resumed.recovered
     assert await world.open_runs() == []
@@ -127,7 +113,7 @@ async def test_a_wave_that_is_prepared_when_the_run_is_suspended_gets_its_orders
 ) -> None:
     world.after("designate", owners.suspend, nth=2)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert world.steps.calls.count("designate") == 2
     assert code(report, PAYMENTS) == "Suspended"
@@ -151,7 +137,7 @@ async def test_a_run_that_is_suspended_while_a_wave_waits_for_the_leaders_before
 
     world.after("designate", grow_old, nth=2)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert (code(report), code(report, PAYMENTS)) == (None, "Suspended")
     assert world.kafka.elected == [(ORDERS, 2)]
@@ -161,7 +147,7 @@ async def test_a_run_that_is_suspended_while_a_wave_waits_for_the_leaders_before
 async def test_no_order_is_set_ahead_for_a_run_that_is_suspended(world: World, owners: Owners) -> None:
     world.after("elect", owners.suspend)
 
-    await recover(world, owners)
+    await world.recover(owners)
 
     assert world.steps.calls.count("designate") == 1
 
@@ -174,7 +160,7 @@ async def test_a_suspension_that_is_over_before_the_wave_is_due_costs_nothing(wo
     owners.want(policy(Approval.AUTO, 2))
     world.after("elect", lambda: setattr(owners, "interrupted", 1))
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert owners.interrupted == 0
     assert report.recovered
@@ -183,7 +169,7 @@ async def test_a_suspension_that_is_over_before_the_wave_is_due_costs_nothing(wo
 
 async def test_to_abort_is_to_suspend_and_then_to_undo(world: World, owners: Owners) -> None:
     world.after("designate", owners.suspend, nth=2)
-    await recover(world, owners)
+    await world.recover(owners)
 
     with world.process(owners) as engine:  # suspended still: to put back and to close is no election
         report = await engine.undo()
@@ -200,7 +186,7 @@ async def test_whoever_is_suspended_from_the_beginning_asks_nobody_and_begins_no
     owners.want(policy(Approval.MANUAL, 1))
     owners.suspend()
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert {code(report), code(report, PAYMENTS)} == {"Suspended"}
     assert report.plans == ()
@@ -213,7 +199,7 @@ async def test_owners_that_can_not_be_asked_halt_the_run_and_are_not_taken_for_a
 ) -> None:
     owners.now = Permission(Policy(()), halt=Reason("ObjectsUnreadable", "the API server does not answer"))
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert {code(report), code(report, PAYMENTS)} == {"ObjectsUnreadable"}
     assert world.changed() == []
@@ -222,16 +208,16 @@ async def test_owners_that_can_not_be_asked_halt_the_run_and_are_not_taken_for_a
 async def test_a_plan_that_was_executed_under_suspension_can_be_executed_later(world: World, owners: Owners) -> None:
     plan = await world.plan(ONE_BY_ONE)
     owners.suspend()
-    await execute(world, owners, plan)
+    await world.execute(plan, owners)
     owners.let_go_on()
 
-    assert (await execute(world, owners, plan)).recovered
+    assert (await world.execute(plan, owners)).recovered
 
 
 async def test_an_engine_that_may_only_observe_plans_and_elects_nobody(world: World, owners: Owners) -> None:
     owners.say(Authority.OBSERVE)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert {code(report), code(report, PAYMENTS)} == {"ObserveOnly"}
     assert world.changed() == []
@@ -239,13 +225,11 @@ async def test_an_engine_that_may_only_observe_plans_and_elects_nobody(world: Wo
 
 async def test_orders_are_put_back_also_by_an_engine_that_may_only_observe(world: World, owners: Owners) -> None:
     world.before("elect", crash)
-    with pytest.raises(Crash):
-        await recover(world, owners)
+    await dies_in(world.recover(owners))
     assert world.unrestored() == [ORDERS]
     owners.say(Authority.OBSERVE)
 
-    with world.process(owners) as engine:
-        await engine.undo()
+    await world.undo(owners)
 
     assert world.kept_its_promises()
 
@@ -255,7 +239,7 @@ async def test_with_the_authority_to_propose_a_person_is_asked_where_the_rule_wo
 ) -> None:
     owners.say(Authority.APPROVE)
 
-    assert (await recover(world, owners)).recovered
+    assert (await world.recover(owners)).recovered
     assert "granted" in world.steps.calls
 
 
@@ -273,14 +257,14 @@ async def test_what_needs_approval_only_now_waits_for_it_and_an_approval_lets_it
     plan = await world.plan(ONE_BY_ONE)
     world.before("elect", lambda: change(owners))
 
-    report = await execute(world, owners, plan)
+    report = await world.execute(plan, owners)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "AwaitingApproval")
     assert told in str(report[PAYMENTS].reason)
     assert "granted" not in world.steps.calls
 
-    approved = await execute(world, owners, plan)
+    approved = await world.execute(plan, owners)
 
     assert approved.recovered
     assert world.steps.calls.count("granted") == 1
@@ -291,7 +275,7 @@ async def test_a_wave_that_comes_to_want_an_approval_is_not_told_as_begun(world:
     """Whoever is told counts it as an election that nobody was asked about, and lets others wait for its cool-down."""
     world.after("designate", lambda: owners.say(Authority.APPROVE))
 
-    await recover(world, owners)
+    await world.recover(owners)
 
     assert world.kafka.elected == []
     assert world.waves == []
@@ -301,7 +285,7 @@ async def test_an_approval_that_was_given_holds_when_the_rules_come_to_want_one(
     owners.say(Authority.APPROVE)
     world.before("elect", lambda: owners.want(policy(Approval.MANUAL, 1)))
 
-    assert (await recover(world, owners)).recovered
+    assert (await world.recover(owners)).recovered
 
 
 @pytest.mark.parametrize(
@@ -317,7 +301,7 @@ async def test_what_the_rules_of_now_do_not_allow_any_more_is_refused_with_what_
 ) -> None:
     world.before("elect", lambda: owners.want(now))
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, reason)
@@ -331,7 +315,7 @@ async def test_what_is_forbidden_after_its_order_was_set_is_not_elected_and_gets
 ) -> None:
     world.after("designate", lambda: owners.want(ONLY_ORDERS), nth=2)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert world.steps.calls.count("designate") == 2
     assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "NoRule")
@@ -345,7 +329,7 @@ async def test_the_least_urgent_of_a_wave_exceed_a_lower_limit(world: World, own
     owners.want(policy(Approval.AUTO, 1, 2))
     world.before("elect", lambda: owners.want(replace(ONE_BY_ONE, limits=Limits(partitions=2, wave_sizes=(1, 2)))))
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
     assert code(report, SHIPMENTS) == "PartitionLimitReached"
@@ -356,7 +340,7 @@ async def test_smaller_wave_sizes_hold_for_the_waves_that_are_left_of_a_plan(wor
     owners.want(policy(Approval.MANUAL, 3))
     world.before("granted", lambda: owners.want(policy(Approval.MANUAL, 1, 2)))
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert report.recovered
     assert world.waves == [(1, 2, 1), (2, 2, 2)], "the wave of three was split, the canary first"
@@ -369,7 +353,7 @@ async def test_a_guard_that_is_stricter_now_holds_for_what_was_planned_before(
     stricter = payments_under(name="rule", min_replication_factor=4)
     world.after("designate", lambda: owners.want(stricter), nth=designations)
 
-    report = await recover(world, owners)
+    report = await world.recover(owners)
 
     assert world.steps.calls.count("designate") == designations
     assert code(report, PAYMENTS) == "ReplicationFactorTooLow"
@@ -383,7 +367,7 @@ async def test_a_guard_that_is_looser_now_does_not_loosen_a_plan(world: World, o
     for broker in (3, 4):
         world.kafka.nodes[broker].alive, world.kafka.nodes[broker].fenced = False, True
 
-    report = await execute(world, owners, plan)
+    report = await world.execute(plan, owners)
 
     assert code(report) == "TooManyBrokersDown"
     assert world.changed() == []
@@ -394,15 +378,14 @@ async def test_an_execution_that_is_suspended_before_it_can_go_on_puts_orders_ba
 ) -> None:
     plan = await world.plan(ONE_BY_ONE)
     world.after("designate", crash)
-    with pytest.raises(Crash):
-        await world.execute(plan)
+    await dies_in(world.execute(plan))
     world.calm_down()
     owners.suspend()
 
-    report = await execute(world, owners, plan)
+    report = await world.execute(plan, owners)
 
     assert code(report) == "Suspended"
     assert world.kept_its_promises()
     assert len(await world.open_runs()) == 1, "it goes on once that is over"
     owners.let_go_on()
-    assert (await execute(world, owners, plan)).recovered
+    assert (await world.execute(plan, owners)).recovered

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 from kafka_recovery.domain.election import ALL_OFFLINE, ElectionAnswer, ElectionRequest, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -55,6 +57,12 @@ MANUAL = policy(Approval.MANUAL)
 def crash() -> None:
     """The process ends here."""
     raise Crash
+
+
+async def dies_in(work: Awaitable[object]) -> None:
+    """The process that does this ends in the middle of it."""
+    with pytest.raises(Crash):
+        await work
 
 
 def code(report: Report, id: TopicPartition = ORDERS) -> str | None:
@@ -241,24 +249,28 @@ class World:
                 stages=stages,
             )
 
-    async def recover(self, policy: Policy = AUTO, scope: Scope = ALL_OFFLINE, effort: Effort | None = None) -> Report:
+    async def recover(
+        self, policy: Policy | Supervision = AUTO, scope: Scope = ALL_OFFLINE, effort: Effort | None = None
+    ) -> Report:
         with self.process(policy, effort) as engine:
             return await engine.recover(scope)
 
-    async def plan(self, policy: Policy = AUTO, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Plan:
+    async def plan(
+        self, policy: Policy | Supervision = AUTO, designated: Mapping[TopicPartition, BrokerId] | None = None
+    ) -> Plan:
         with self.process(policy) as engine:
             return await engine.plan(ALL_OFFLINE, designated)
 
-    async def execute(self, plan: Plan, policy: Policy | None = None) -> Report:
+    async def execute(self, plan: Plan, policy: Policy | Supervision | None = None) -> Report:
         with self.process(policy or plan.policy) as engine:
             return await engine.execute(plan)
 
-    async def resume(self, policy: Policy = AUTO) -> Report:
+    async def resume(self, policy: Policy | Supervision = AUTO) -> Report:
         with self.process(policy) as engine:
             return await engine.resume()
 
-    async def undo(self) -> Report:
-        with self.process(Policy()) as engine:
+    async def undo(self, policy: Policy | Supervision | None = None) -> Report:
+        with self.process(policy or Policy()) as engine:
             return await engine.undo()
 
     def journal(self) -> FileJournal:

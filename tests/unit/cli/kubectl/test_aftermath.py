@@ -144,11 +144,9 @@ def test_who_elected_nobody_says_so(incidents: Incidents, plugin: Plugin) -> Non
     assert "This recovery elected nobody: no unclean election was done for it." in told(plugin)
 
 
-def test_a_journal_that_can_not_be_read_is_not_taken_for_an_empty_one(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_journal_that_can_not_be_read_is_not_taken_for_an_empty_one(incidents: Incidents, plugin: Plugin) -> None:
     ended(incidents)
-    kubernetes.refuses["recoveryrecords"] = ApiError(403, "Forbidden", "ann may not list recoveryrecords")
+    incidents.kubernetes.refuses["recoveryrecords"] = ApiError(403, "Forbidden", "ann may not list recoveryrecords")
 
     assert "Who was elected can't be told: " in told(plugin)
     assert "elected nobody" not in told(plugin)

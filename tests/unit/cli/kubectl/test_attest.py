@@ -114,9 +114,7 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_asked(
     assert kubernetes.asked_for == []
 
 
-def test_a_broker_without_a_replica_there_is_a_mistake(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_broker_without_a_replica_there_is_a_mistake(incidents: Incidents, plugin: Plugin) -> None:
     incidents.awaiting("prod-2")
 
     refused = plugin.refuses("attest", "prod-2", "--broker", "33", *LOST[2:], "--yes")

@@ -104,12 +104,10 @@ def test_what_one_may_not_read_is_listed_and_the_rest_is_there(
     assert f"What could not be read:\n- {events}\n- {logs}" in found["README"]
 
 
-def test_a_damaged_plan_is_listed_too(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, tmp_path: Path
-) -> None:
+def test_a_damaged_plan_is_listed_too(incidents: Incidents, plugin: Plugin, tmp_path: Path) -> None:
     plan = incidents.awaiting()
     name = f"prod-1-{digest(plan)[:16]}-plan"
-    kubernetes.memory.records()[name]["spec"]["content"] = "&&&"
+    incidents.kubernetes.memory.records()[name]["spec"]["content"] = "&&&"
 
     plugin("support-bundle", "--out", tmp_path / "b.tar.gz")
 

@@ -373,12 +373,10 @@ def test_where_nobody_knows_of_a_leader_both_are_said(incidents: Incidents, plug
     assert "broker 1, once another broker leads orders-17: first copy the directory of orders-17 there." in shown
 
 
-def test_a_journal_that_can_not_be_read_hides_no_warning(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_journal_that_can_not_be_read_hides_no_warning(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
     incidents.carried_out("prod-1", plan, LED)
-    ended = kubernetes.memory.records()[f"prod-1-{digest(plan)[:16]}-wave-0001-ended"]
+    ended = incidents.kubernetes.memory.records()[f"prod-1-{digest(plan)[:16]}-wave-0001-ended"]
     ended["spec"]["sha256"] = "0" * 64
 
     assert "once another broker leads orders-17" in one_line(plugin("explain", "prod-1", "orders-17").stdout)

@@ -175,11 +175,9 @@ def test_who_may_not_read_nodes_sees_the_pods_all_the_same(
     assert "n2 (its state is not known)" in told
 
 
-def test_of_a_cluster_that_somebody_else_runs_no_pod_is_looked_for(
-    incidents: Incidents, kubernetes: SmallKubernetes, plugin: Plugin
-) -> None:
+def test_of_a_cluster_that_somebody_else_runs_no_pod_is_looked_for(incidents: Incidents, plugin: Plugin) -> None:
     incidents.cluster()
     incidents.awaiting()
 
     assert "Where the brokers run" not in plugin("status", "prod-1").stdout
-    assert not [path for path in kubernetes.asked_for if path.endswith("/pods")]
+    assert not [path for path in incidents.kubernetes.asked_for if path.endswith("/pods")]

@@ -20,9 +20,7 @@ from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
 
-def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
 
     done = plugin("approve", "prod-1", "--reason", "INC-7", typed="y\n")
@@ -35,7 +33,7 @@ def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(
     )
     assert told in done.stderr
     assert done.stdout.startswith(f"ann approves plan {digest(plan)[:12]} of prod-1 (worst loss class Unknown).\n")
-    assert kubernetes.said() == [
+    assert incidents.kubernetes.said() == [
         {
             "recoveryRef": {"name": "prod-1", "uid": "uid-of-prod-1"},
             "planDigest": digest(plan),
@@ -48,20 +46,16 @@ def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "", "yess\n"])
-def test_anything_but_a_yes_is_a_no(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, typed: str
-) -> None:
+def test_anything_but_a_yes_is_a_no(incidents: Incidents, plugin: Plugin, typed: str) -> None:
     incidents.awaiting()
 
     refused = plugin.refuses("approve", "prod-1", typed=typed, code=4)
 
     assert refused.endswith("Error: not approved; nothing was written\n")
-    assert kubernetes.said() == []
+    assert incidents.kubernetes.said() == []
 
 
-def test_without_a_terminal_the_digest_that_was_read_is_wanted(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_without_a_terminal_the_digest_that_was_read_is_wanted(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
 
     refused = plugin.refuses("approve", "prod-1", code=4)
@@ -70,16 +64,14 @@ def test_without_a_terminal_the_digest_that_was_read_is_wanted(
         "Error: there is no terminal to ask at. Read the plan: kubectl kafka-recovery plan prod-1; then "
         f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]} --yes\n"
     )
-    assert kubernetes.said() == []
+    assert incidents.kubernetes.said() == []
 
     done = plugin.says("approve", "prod-1", "--yes", "--plan", digest(plan), "-o", "json")
 
     assert json.loads(done)["spec"]["planDigest"] == digest(plan)
 
 
-def test_a_digest_of_another_plan_approves_nothing(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_digest_of_another_plan_approves_nothing(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
 
     refused = plugin.refuses("approve", "prod-1", "--yes", "--plan", "0" * 64, code=4)
@@ -88,7 +80,7 @@ def test_a_digest_of_another_plan_approves_nothing(
         f"Error: plan 000000000000 of prod-1 does not hold any more: the plan is {digest(plan)[:12]} now, so nothing "
         "was written. Read it again: kubectl kafka-recovery plan prod-1\n"
     )
-    assert kubernetes.said() == []
+    assert incidents.kubernetes.said() == []
 
 
 class ReplacedMeanwhile(SmallKubernetes):
@@ -175,16 +167,14 @@ def test_saying_it_twice_is_saying_it_once(incidents: Incidents, plugin: Plugin,
 WHY = Policy(require_reason=True)
 
 
-def test_where_the_policy_wants_a_reason_it_is_asked_for(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_where_the_policy_wants_a_reason_it_is_asked_for(incidents: Incidents, plugin: Plugin) -> None:
     incidents.awaiting(policy=WHY)
 
     done = plugin("approve", "prod-1", typed="y\nINC-7: broker 1 burnt\n")
 
     assert done.exit_code == 0
     assert "[y/N] Why? The policy wants each approval to say why (requireReason): " in done.stderr
-    assert [said["reason"] for said in kubernetes.said()] == ["INC-7: broker 1 burnt"]
+    assert [said["reason"] for said in incidents.kubernetes.said()] == ["INC-7: broker 1 burnt"]
 
 
 @pytest.mark.parametrize("typed", ["y\n", "y\n \n"])
@@ -211,16 +201,14 @@ def test_nobody_who_is_not_asked_approves_without_the_reason_that_the_policy_wan
     assert plugin(*read, "--reason", "INC-7").exit_code == 0
 
 
-def test_an_approval_that_says_why_stands_beside_one_that_does_not(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_an_approval_that_says_why_stands_beside_one_that_does_not(incidents: Incidents, plugin: Plugin) -> None:
     """Written by another program, that one counts for nothing."""
     plan = incidents.awaiting()
     read = ("approve", "prod-1", "--yes", "--plan", digest(plan))
     plugin(*read)
 
     assert plugin(*read, "--reason", "INC-7").exit_code == 0
-    assert [said.get("reason") for said in kubernetes.said()] == [None, "INC-7"]
+    assert [said.get("reason") for said in incidents.kubernetes.said()] == [None, "INC-7"]
 
 
 def test_a_word_of_that_name_that_says_something_else_is_not_taken_for_ours(
@@ -252,16 +240,14 @@ def test_where_there_is_nothing_to_approve(
     assert kubernetes.said() == []
 
 
-def test_a_plan_that_its_policy_approves_needs_nobody(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_plan_that_its_policy_approves_needs_nobody(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)))
     incidents.tell("prod-1", Phase.ELECTING, Reason("Electing", "wave 1 of 1 is being elected"), plan)
 
     refused = plugin.refuses("approve", "prod-1", typed="y\n")
 
     assert "nobody has to approve the plan of prod-1 now: Electing: wave 1 of 1" in refused
-    assert kubernetes.said() == []
+    assert incidents.kubernetes.said() == []
 
 
 def test_a_refusal_names_its_reason(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:

@@ -220,9 +220,7 @@ def test_a_program_gets_the_objects(incidents: Incidents, plugin: Plugin) -> Non
     assert json.loads(plugin("status", "prod-1", "-o", "json").stdout)["approvals"] == []
 
 
-def test_one_recovery_that_is_not_understood_does_not_hide_the_others(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_one_recovery_that_is_not_understood_does_not_hide_the_others(incidents: Incidents, plugin: Plugin) -> None:
     incidents.opened("prod-1", PLANNING)
     incidents.opened("prod-2", PLANNING, suspend="soon")
 

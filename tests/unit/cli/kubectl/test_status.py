@@ -57,13 +57,11 @@ def test_who_does_not_know_the_namespace_asks_for_all(
     assert shown.stdout.endswith("\nNext: kubectl kafka-recovery plan prod-1 --namespace kafka\n")
 
 
-def test_labels_choose_recoveries_and_their_clusters(
-    incidents: Incidents, kubernetes: SmallKubernetes, plugin: Plugin
-) -> None:
+def test_labels_choose_recoveries_and_their_clusters(incidents: Incidents, plugin: Plugin) -> None:
     incidents.cluster("prod")
     incidents.cluster("test")
     incidents.opened("prod-1", PLANNING)
-    kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["metadata"]["labels"] = {"team": "orders"}
+    incidents.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["metadata"]["labels"] = {"team": "orders"}
     incidents.opened("prod-2", PLANNING)
 
     shown = plugin("status", "-l", "team=orders").stdout

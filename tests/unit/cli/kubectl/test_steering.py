@@ -99,16 +99,14 @@ def test_abort_asks_first(incidents: Incidents, plugin: Plugin, kubernetes: Smal
     assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
 
 
-def test_a_script_that_aborts_says_that_it_means_it(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_a_script_that_aborts_says_that_it_means_it(incidents: Incidents, plugin: Plugin) -> None:
     incidents.opened("prod-1", PLANNING)
 
     refused = plugin.refuses("abort", "prod-1", code=4)
 
     assert refused == "Error: there is no terminal to ask at; to do it without being asked, add --yes\n"
     assert plugin("abort", "prod-1", "--yes").exit_code == 0
-    assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
+    assert incidents.kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
 
 
 def test_what_has_finished_is_not_aborted(incidents: Incidents, plugin: Plugin) -> None:
@@ -143,13 +141,11 @@ def test_undo_aborts_and_waits_for_the_end(
     assert done.stdout.startswith("prod-1 has finished: Aborted. Assignment orders are restored; new leaders stay.")
 
 
-def test_undo_of_a_finished_recovery_changes_nothing(
-    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
-) -> None:
+def test_undo_of_a_finished_recovery_changes_nothing(incidents: Incidents, plugin: Plugin) -> None:
     incidents.opened("prod-1", Known(Phase.ENDED, Reason("Recovered", ""), end=End.RECOVERED))
 
     assert "prod-1 has finished: Recovered. Assignment orders are restored" in plugin.says("undo", "prod-1")
-    assert "abort" not in kubernetes.spec(RECOVERIES, "prod-1")
+    assert "abort" not in incidents.kubernetes.spec(RECOVERIES, "prod-1")
 
 
 def test_undo_that_lasts_too_long_says_that_the_operator_goes_on(

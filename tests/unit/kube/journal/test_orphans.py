@@ -16,7 +16,7 @@ from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, RECOVERED, RECOVERY, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 from unit.recovery.brokers import CLUSTER, Crash
-from unit.recovery.world import ORDERS, World, crash
+from unit.recovery.world import ORDERS, World, crash, dies_in
 
 DAY = timedelta(days=1)
 
@@ -24,14 +24,28 @@ DAY = timedelta(days=1)
 async def mid_way(world: World, api: KubernetesInMemory) -> None:
     """The operator died after an election: the assignment order is altered still."""
     world.after("elect", crash)
-    with pytest.raises(Crash):
-        await engine(world, api).recover(ALL_OFFLINE)
+    await dies_in(engine(world, api).recover(ALL_OFFLINE))
     assert world.unrestored() == [ORDERS]
 
 
 def removed_by_force(api: KubernetesInMemory) -> None:
     """Its finalizer was taken off by hand."""
     del api.objects[RECOVERY]
+
+
+async def left_behind(world: World, api: KubernetesInMemory) -> OrphanedJournal:
+    """The journal of such an operator, of a recovery that was removed by force then."""
+    await mid_way(world, api)
+    removed_by_force(api)
+    (journal,) = await orphans(api)
+    return journal
+
+
+async def restored(world: World, api: KubernetesInMemory, journal: OrphanedJournal) -> None:
+    """What the next operator does, and that nothing is left of it."""
+    await engine(world, api, journal=journal).undo()
+    assert world.kept_its_promises()
+    assert await orphans(api) == []
 
 
 async def orphans(api: KubernetesInMemory, *living: str) -> list[OrphanedJournal]:
@@ -42,32 +56,13 @@ async def pruned(api: KubernetesInMemory, *living: str, older_than: timedelta = 
     return await prune(api, NAMESPACE, CLUSTER, living, api.now - older_than)
 
 
-async def test_the_orders_of_a_recovery_that_was_removed_by_force_are_put_back(
-    world: World, api: KubernetesInMemory
-) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-
-    (journal,) = await orphans(api)
-    await engine(world, api, journal=journal).undo()
-
-    assert world.kept_its_promises()
-    assert await orphans(api) == []
-
-
 async def test_an_undoing_that_was_cut_short_is_found_again(world: World, api: KubernetesInMemory) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-    (journal,) = await orphans(api)
+    journal = await left_behind(world, api)
     world.before("restore", crash)
-    with pytest.raises(Crash):
-        await engine(world, api, journal=journal).undo()
+    await dies_in(engine(world, api, journal=journal).undo())
 
     (journal,) = await orphans(api)
-    await engine(world, api, journal=journal).undo()
-
-    assert world.kept_its_promises()
-    assert await orphans(api) == []
+    await restored(world, api, journal)
 
 
 async def test_a_recovery_that_lives_is_no_orphan(world: World, api: KubernetesInMemory) -> None:
@@ -91,9 +86,7 @@ async def test_orphans_of_other_clusters_and_plans_that_never_began_are_left_alo
 
 
 async def test_nothing_new_is_begun_for_a_recovery_that_is_gone(world: World, api: KubernetesInMemory) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-    (journal,) = await orphans(api)
+    journal = await left_behind(world, api)
     (run,) = await journal.unfinished()
 
     for begin_it in (lambda: journal.record(run.plan), lambda: journal.approved(run.digest, "ann")):
@@ -119,14 +112,13 @@ async def test_an_orphan_is_found_though_some_of_it_is_labelled_as_owned(
 
     (journal,) = await orphans(api)
     assert await journal.altered() == {ORDERS}
-    await engine(world, api, journal=journal).undo()
-
-    assert world.kept_its_promises()
-    assert await orphans(api) == []
+    await restored(world, api, journal)
 
 
-@pytest.mark.parametrize("owned", [("begun",), ("begun", "wave-0001-started")], ids="+".join)
-async def test_nor_is_it_pruned(world: World, api: KubernetesInMemory, owned: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("owned", [(), ("begun",), ("begun", "wave-0001-started")], ids=str)
+async def test_a_journal_with_something_left_to_undo_is_never_pruned(
+    world: World, api: KubernetesInMemory, owned: tuple[str, ...]
+) -> None:
     """Its plan is all that tells of the original orders."""
     await mid_way(world, api)
     labelled_as_owned(api, *owned)
@@ -138,11 +130,10 @@ async def test_nor_is_it_pruned(world: World, api: KubernetesInMemory, owned: tu
     assert api.records().keys() == before
 
 
-async def test_the_record_of_an_orphan_stays_until_it_is_old(world: World, api: KubernetesInMemory) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-    (journal,) = await orphans(api)
-    await engine(world, api, journal=journal).undo()
+async def test_the_orders_of_a_recovery_that_was_removed_by_force_are_put_back_and_its_record_stays_until_it_is_old(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await restored(world, api, await left_behind(world, api))
     kept = len(api.records())
 
     assert await pruned(api) == 0
@@ -151,18 +142,8 @@ async def test_the_record_of_an_orphan_stays_until_it_is_old(world: World, api: 
     assert api.objects == {}
 
 
-async def test_a_journal_with_something_left_to_undo_is_never_pruned(world: World, api: KubernetesInMemory) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-    api.pass_time(1000 * DAY)
-
-    assert await pruned(api) == 0
-
-
 async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World, api: KubernetesInMemory) -> None:
-    await mid_way(world, api)
-    removed_by_force(api)
-    (journal,) = await orphans(api)
+    journal = await left_behind(world, api)
     await engine(world, api, journal=journal).undo()
     api.pass_time(2 * DAY)
 

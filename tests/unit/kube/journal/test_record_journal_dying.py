@@ -31,7 +31,7 @@ from unit.kube.journal.journals import (
 )
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import Crash
-from unit.recovery.world import ORDERS, PAYMENTS, World, policy
+from unit.recovery.world import ORDERS, PAYMENTS, World, dies_in, policy
 
 ONE_BY_ONE = policy(Approval.AUTO, 1, 1)
 
@@ -61,8 +61,7 @@ async def after_a_death(plan: Plan, at: int | None, *, done: bool) -> Kubernetes
     api.put_recovery(NAMESPACE, NAME, UID)
     if at is not None:
         api.faults = {at: (done, Crash())}
-        with pytest.raises(Crash):
-            await whole_story(journal_of(api), plan)
+        await dies_in(whole_story(journal_of(api), plan))
         api.faults, api.died = {}, None
     runs = await journal_of(api).unfinished()
     assert [run.plan for run in runs] == [plan] * len(runs), (at, done)
@@ -138,8 +137,7 @@ async def dies(world: World, api: KubernetesInMemory) -> bool:
 async def test_half_of_a_plan_is_no_plan(api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "LARGEST_PIECE", 300)
     api.faults = {2: (True, Crash())}
-    with pytest.raises(Crash):
-        await journal_of(api).record(plan)
+    await dies_in(journal_of(api).record(plan))
     api.died = None
 
     assert len(api.records()) == 3

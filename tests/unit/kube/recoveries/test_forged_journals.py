@@ -22,8 +22,7 @@ from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import PROD, inhabited
-from unit.recovery.brokers import Crash
-from unit.recovery.world import ORDERS, PAYMENTS, World, crash
+from unit.recovery.world import ORDERS, PAYMENTS, World, crash, dies_in
 from unit.virtual import in_no_time
 
 END_FORGED, OWNED_FORGED = "a finished record", "labels"
@@ -148,8 +147,7 @@ def cut_short(by_hand: Operated) -> Callable[[], Awaitable[str]]:
         by_hand.world.before("elect", crash)
         going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
         by_hand.api.approve(going.digest)
-        with pytest.raises(Crash):
-            await going.task
+        await dies_in(going.task)
         by_hand.world.calm_down()
         assert by_hand.world.unrestored() == [ORDERS]
         return going.digest

@@ -27,7 +27,7 @@ from unit.kube.office import Office
 from unit.kube.our_objects import PROD, SILENT, OurObjects, inhabited, policy_in_force
 from unit.recovery.brokers import CLUSTER, Fate
 from unit.recovery.world import World, crash
-from unit.virtual import awaited, taking_no_time
+from unit.virtual import awaited
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD = "prod-brokers-1"
@@ -128,7 +128,6 @@ def deletions(api: OurObjects) -> list[str]:
     return [what for what in api.writes if what.startswith(f"delete {PODS}")]
 
 
-@taking_no_time
 async def test_the_pod_is_gone_before_the_first_order_is_set_and_may_come_back_when_another_leads(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -142,7 +141,6 @@ async def test_the_pod_is_gone_before_the_first_order_is_set_and_may_come_back_w
     assert office.world.leader() == 2
 
 
-@taking_no_time
 async def test_it_is_named_in_the_status_before_it_is_deleted(office: Office, kubernetes: PodSet) -> None:
     """Else its controller would make it anew, and nobody would refuse that."""
     office.takes_up()
@@ -155,7 +153,6 @@ async def test_it_is_named_in_the_status_before_it_is_deleted(office: Office, ku
     assert deletions(kubernetes) == [f"delete {PODS}/{POD}"]
 
 
-@taking_no_time
 async def test_nobody_s_pod_is_touched_where_the_policy_does_not_ask_for_it(office: Office, kubernetes: PodSet) -> None:
     kubernetes.change(POLICIES, "rules", holdBack=None)
 
@@ -166,7 +163,6 @@ async def test_nobody_s_pod_is_touched_where_the_policy_does_not_ask_for_it(offi
     assert kubernetes.pod()
 
 
-@taking_no_time
 async def test_nothing_is_touched_before_a_person_has_approved(world: World, kubernetes: PodSet) -> None:
     kubernetes.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
     office = Office(world, kubernetes)
@@ -181,7 +177,6 @@ async def test_nothing_is_touched_before_a_person_has_approved(world: World, kub
     assert deletions(kubernetes) == [f"delete {PODS}/{POD}"]
 
 
-@taking_no_time
 async def test_a_pod_that_is_ready_is_never_deleted(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -196,7 +191,6 @@ async def test_a_pod_that_is_ready_is_never_deleted(
     assert ("Warning", "PodNotHeld") in office.events.said
 
 
-@taking_no_time
 async def test_a_pod_made_by_an_api_server_that_has_not_heard_of_the_hold_yet_is_deleted_once_more(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -209,7 +203,6 @@ async def test_a_pod_made_by_an_api_server_that_has_not_heard_of_the_hold_yet_is
     assert at_election == [(False, [POD])]
 
 
-@taking_no_time
 async def test_a_pod_that_comes_again_and_again_is_not_called_held(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -223,7 +216,6 @@ async def test_a_pod_that_comes_again_and_again_is_not_called_held(
     assert "was created again" in not_held(office)
 
 
-@taking_no_time
 async def test_one_that_is_being_stopped_is_held(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -249,7 +241,6 @@ async def test_one_that_is_being_stopped_is_held(
     ],
     ids=["no right to delete", "Pods unseen", "no admission policy", "not Strimzi's"],
 )
-@taking_no_time
 async def test_what_can_t_be_held_is_told_and_leaders_are_elected_all_the_same(
     office: Office, kubernetes: PodSet, goes_wrong: Any, says: str
 ) -> None:
@@ -263,7 +254,6 @@ async def test_what_can_t_be_held_is_told_and_leaders_are_elected_all_the_same(
     assert office.world.leader() == 2
 
 
-@taking_no_time
 async def test_after_a_crash_between_the_status_and_the_deletion_the_next_process_deletes_it(
     office: Office, kubernetes: PodSet, world: World, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -285,7 +275,6 @@ async def test_after_a_crash_between_the_status_and_the_deletion_the_next_proces
     assert kubernetes.held() == []
 
 
-@taking_no_time
 async def test_it_stays_away_through_a_crash_in_the_middle_of_an_election(
     office: Office, kubernetes: PodSet, world: World
 ) -> None:
@@ -307,7 +296,6 @@ async def test_it_stays_away_through_a_crash_in_the_middle_of_an_election(
     assert len(deletions(kubernetes)) == 1
 
 
-@taking_no_time
 async def test_a_crash_before_it_was_let_go_lets_it_go_at_the_next_start(
     office: Office, kubernetes: PodSet, world: World
 ) -> None:
@@ -325,7 +313,6 @@ async def test_a_crash_before_it_was_let_go_lets_it_go_at_the_next_start(
 
 
 @pytest.mark.parametrize(("finalizers", "held"), [([], []), ([FINALIZER], ["prod-brokers-9"])])
-@taking_no_time
 async def test_a_recovery_whose_cluster_is_gone_keeps_nobody_away_unless_it_has_begun(
     office: Office, kubernetes: PodSet, finalizers: list[str], held: list[str]
 ) -> None:
@@ -343,7 +330,6 @@ async def test_a_recovery_whose_cluster_is_gone_keeps_nobody_away_unless_it_has_
     await dies(office)
 
 
-@taking_no_time
 async def test_to_let_go_is_tried_again_for_as_long_as_it_can_t_be_written(office: Office, kubernetes: PodSet) -> None:
     """Also while nothing else is to be done, and nothing that a person writes would have it tried."""
     kubernetes.recovery()["status"] = {"holdBack": {"pods": [{"name": "prod-brokers-9", "broker": 9}]}}
@@ -371,7 +357,6 @@ def counted(office: Office) -> float | None:
     return office.metrics.registry.get_sample_value("kafka_recovery_held_pods", labelled("/".join(PROD)))
 
 
-@taking_no_time
 async def test_prometheus_is_told_how_many_pods_are_held_back_now(
     office: Office, kubernetes: PodSet, world: World
 ) -> None:
@@ -387,7 +372,6 @@ async def test_prometheus_is_told_how_many_pods_are_held_back_now(
 
 
 @pytest.mark.parametrize(("finalizers", "held"), [([], 0), ([FINALIZER], 1)])
-@taking_no_time
 async def test_pods_of_a_recovery_that_nobody_can_work_on_count_for_as_long_as_they_are_held(
     office: Office, kubernetes: PodSet, finalizers: list[str], held: int
 ) -> None:
@@ -403,7 +387,6 @@ async def test_pods_of_a_recovery_that_nobody_can_work_on_count_for_as_long_as_t
     await dies(office)
 
 
-@taking_no_time
 async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, world: World) -> None:
     world.kafka.restore_fates = [Fate.LOST] * 12
     office.takes_up()
@@ -419,7 +402,6 @@ async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, worl
     assert "holdBack" not in office.status()
 
 
-@taking_no_time
 async def test_a_pod_that_becomes_ready_after_the_look_is_not_deleted(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -442,7 +424,6 @@ async def test_a_pod_that_becomes_ready_after_the_look_is_not_deleted(
 
 
 @pytest.mark.parametrize("stopped", ["suspended", "its cluster does not answer"])
-@taking_no_time
 async def test_nobody_is_kept_away_by_a_recovery_that_may_elect_nobody_before_it_has_begun(
     office: Office, kubernetes: PodSet, world: World, stopped: str
 ) -> None:
@@ -507,7 +488,6 @@ PLAN = decide(BOTH_DEAD, Policy(hold_back=HoldBack.PODS))
 ORDERS, PAYMENTS = (each.id for each in BOTH_DEAD.partitions)
 
 
-@taking_no_time
 async def test_a_later_plan_lets_nobody_go_whom_an_earlier_one_keeps_away(kubernetes: PodSet) -> None:
     """The earlier one's election may be in doubt; both are let go together."""
     kubernetes.runs(4)
@@ -522,7 +502,6 @@ async def test_a_later_plan_lets_nobody_go_whom_an_earlier_one_keeps_away(kubern
     assert kubernetes.held() == []
 
 
-@taking_no_time
 async def test_nor_does_one_that_is_not_shown_any_pod(kubernetes: PodSet) -> None:
     """What is refused already goes on being refused; of the other broker nobody knows a name."""
     hold = holder(kubernetes)
@@ -537,7 +516,6 @@ async def test_nor_does_one_that_is_not_shown_any_pod(kubernetes: PodSet) -> Non
 
 
 @pytest.mark.parametrize("at", [1, 2], ids=["before the deletion", "after it"])
-@taking_no_time
 async def test_nor_does_one_that_is_shown_no_pod_at_a_later_look(kubernetes: PodSet, at: int) -> None:
     """That of the broker that was not kept away before is not called held."""
     kubernetes.runs(4)
@@ -552,7 +530,6 @@ async def test_nor_does_one_that_is_shown_no_pod_at_a_later_look(kubernetes: Pod
     assert other["broker"] == 4
 
 
-@taking_no_time
 async def test_a_hold_is_let_go_though_nobody_heard_that_it_was_written(kubernetes: PodSet) -> None:
     write = kubernetes.apply_status
 
@@ -571,7 +548,6 @@ async def test_a_hold_is_let_go_though_nobody_heard_that_it_was_written(kubernet
     assert kubernetes.held() == []
 
 
-@taking_no_time
 async def test_a_pod_that_another_recovery_keeps_away_is_held_by_this_one_too(kubernetes: PodSet) -> None:
     """There is no Pod to be seen; it would come when the other one lets it go."""
     kubernetes.put(RECOVERIES, "other", kubernetes.recovery()["spec"])
@@ -585,7 +561,6 @@ async def test_a_pod_that_another_recovery_keeps_away_is_held_by_this_one_too(ku
 
 
 @pytest.mark.parametrize("other", [{"clusterId": "kafkaoneofothers000000"}, {"abort": True}])
-@taking_no_time
 async def test_what_a_recovery_of_another_cluster_or_one_that_ends_names_is_not_held(
     kubernetes: PodSet, other: Object
 ) -> None:

@@ -21,7 +21,7 @@ from unit.kube.office import Office
 from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import World
-from unit.virtual import awaited, taking_no_time
+from unit.virtual import awaited
 
 FORGED = Reason("AdmissionPolicyMissing", "nobody checks who attests")
 
@@ -77,7 +77,6 @@ def news(going: Going) -> str:
 # Whose consent is wanted
 
 
-@taking_no_time
 async def test_a_person_is_asked_though_the_policy_asks_nobody_and_the_operator_may_act_by_itself(
     operated: Operated,
 ) -> None:
@@ -98,7 +97,6 @@ async def test_a_person_is_asked_though_the_policy_asks_nobody_and_the_operator_
     assert (await going.end(), operated.world.leader()) == (End.RECOVERED, 2)
 
 
-@taking_no_time
 async def test_what_would_be_elected_without_it_asks_nobody(operated: Operated) -> None:
     """Broker 4 is dead, and the controller says so as well: the attestation is for those who read the plan."""
     four = operated.world.kafka.nodes[4]
@@ -109,7 +107,6 @@ async def test_what_would_be_elected_without_it_asks_nobody(operated: Operated) 
     assert operated.automatic == 1
 
 
-@taking_no_time
 async def test_to_take_it_back_gives_the_operator_no_leave_to_elect_by_the_plan_that_stood_on_it(
     operated: Operated,
 ) -> None:
@@ -125,7 +122,6 @@ async def test_to_take_it_back_gives_the_operator_no_leave_to_elect_by_the_plan_
     await going.killed()
 
 
-@taking_no_time
 async def test_no_plan_that_stands_on_it_is_executed_while_nobody_checks_who_attests(operated: Operated) -> None:
     operated.unchecked_attestations = FORGED
     attest(operated, lost(operated))
@@ -150,7 +146,6 @@ def by_hand(operated: Operated) -> Operated:
     return operated
 
 
-@taking_no_time
 async def test_one_that_is_added_makes_another_plan_and_the_approval_of_the_old_one_does_not_count(
     by_hand: Operated,
 ) -> None:
@@ -200,7 +195,6 @@ ENDS: dict[str, tuple[Callable[[Operated], None], str]] = {
 
 
 @pytest.mark.parametrize(("happens", "why"), ENDS.values(), ids=list(ENDS))
-@taking_no_time
 async def test_so_does_one_that_ends(happens: Callable[[Operated], None], why: str, by_hand: Operated) -> None:
     attest(by_hand, lost(by_hand))
     going = await asked(by_hand)
@@ -216,7 +210,6 @@ async def test_so_does_one_that_ends(happens: Callable[[Operated], None], why: s
     await going.killed()
 
 
-@taking_no_time
 async def test_what_does_not_count_is_said_in_the_status_with_its_reason(by_hand: Operated) -> None:
     by_hand.world.kafka.nodes[4].disk_failed = False
     attest(by_hand, lost(by_hand))
@@ -229,7 +222,6 @@ async def test_what_does_not_count_is_said_in_the_status_with_its_reason(by_hand
     await going.killed()
 
 
-@taking_no_time
 async def test_it_counts_no_more_once_its_broker_has_fallen_silent_again(by_hand: Operated) -> None:
     """The look at the plan that waits finds it void. What is attested after that is another thing."""
     attest(by_hand, lost(by_hand))
@@ -270,7 +262,6 @@ async def test_what_was_void_stands_in_the_status_and_is_void_in_the_next_proces
     await again.all.stop()
 
 
-@taking_no_time
 async def test_a_void_one_makes_no_new_plan_again_and_again(by_hand: Operated) -> None:
     by_hand.world.kafka.nodes[4].disk_failed = False
     attest(by_hand, lost(by_hand))
