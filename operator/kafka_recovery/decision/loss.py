@@ -219,19 +219,28 @@ def _is_intact(
 ) -> bool:
     """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer.
 
-    A broker that tells its epoch has to be the process that the history knows last. Who is in the ISR has all that is
-    below the high watermark: one that ends before it may have lost something, whatever its broker's starts say. Without
-    ELR the mark of who stayed goes on by acks=1: a member that left too late to have that counts for less than it is.
+    Who is in the ISR has all that is below the high watermark: one that ends before it may have lost something,
+    whatever its broker's starts say. Below min.insync.replicas no leader raises that mark (KIP-966, ELR on or off).
     """
     log = replica.log
     if log is None or log.answered_under != partition.leader_epoch or not is_intact(replica.broker, history):
         return False
     if any(each.log and (each.log.high_watermark or 0) > log.end for each in partition.replicas):
         return False
-    broker = cluster.broker(replica.broker)
-    told = None if broker is None else broker.epoch
-    known = max((start.epoch for start in history.starts if start.broker == replica.broker), default=None)
-    return told is None or told == known
+    return _is_known_process(replica.broker, history, cluster)
+
+
+def _is_known_process(id: BrokerId, history: PartitionHistory, cluster: ClusterState) -> bool:
+    """Whether the process that answered is the one that the history knows last, as far as it tells.
+
+    A process registers before it answers. One that has applied more than the history tells may have registered in what
+    is missing: a controller that was overthrown and does not know it yet tells what was committed under it.
+    """
+    broker = cluster.broker(id)
+    if broker is None:
+        return True
+    known = max((start.epoch for start in history.starts if start.broker == id), default=None)
+    return (broker.metadata_offset or 0) <= history.as_of and broker.epoch in (None, known)
 
 
 def _missing_copies(partition: PartitionEvidence, members: frozenset[BrokerId]) -> Iterable[str]:

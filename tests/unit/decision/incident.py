@@ -78,7 +78,7 @@ def broker(id: int, **changes: Any) -> Broker:
     """A broker in good health."""
     healthy = Broker(
         id=BrokerId(id), host=f"broker-{id}", port=9092, rack=None, registered=True, fenced=False, stopping=None,
-        reachable=True, metadata_offset=1000 + id, metadata_advances=True,
+        reachable=True, metadata_offset=AS_OF, metadata_advances=True,
     )  # fmt: skip
     return replace(healthy, **changes)
 

@@ -296,6 +296,17 @@ def test_of_a_broker_that_stopped_cleanly_and_came_back_the_new_process_has_to_b
     assert (loss.loss_class is LossClass.LOSSLESS) is proven
 
 
+@pytest.mark.parametrize("chosen", [2, 3])
+@pytest.mark.parametrize(("applied", "proven"), [(None, True), (1000, True), (1001, False)])
+def test_a_broker_that_has_applied_more_than_the_history_tells_may_be_another_process(
+    applied: int | None, proven: bool, chosen: int
+) -> None:
+    """A controller that was overthrown, and does not know it yet, tells nothing of a broker that registered since."""
+    cluster = evidence(brokers=(broker(2), broker(3, metadata_offset=applied))).cluster
+    loss = lossof(BEHIND, chosen, history(*IN_ELR, intact=(3,)), cluster)
+    assert (loss.loss_class is LossClass.LOSSLESS) is proven
+
+
 # Intact, concluded from starts
 
 

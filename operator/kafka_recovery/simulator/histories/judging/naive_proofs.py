@@ -102,6 +102,9 @@ def _intact(replica: Replica, partition: PartitionEvidence, history: PartitionHi
     told = [broker.epoch for broker in cluster.brokers if broker.id == replica.broker and broker.epoch is not None]
     if told and told[0] != max(known, default=None):
         return False
+    applied = {broker.id: broker.metadata_offset for broker in cluster.brokers}.get(replica.broker)
+    if applied is not None and applied > history.as_of:
+        return False
     watermarks = [each.log.high_watermark for each in partition.replicas if each.log is not None]
     if max((mark for mark in watermarks if mark is not None), default=0) > replica.log.end:
         return False
