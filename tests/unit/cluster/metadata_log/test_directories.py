@@ -214,6 +214,7 @@ def test_a_controller_whose_elr_was_switched_off_proves_no_clean_stop() -> None:
     """It leaves in what it had of an ELR whoever registers, however its process before had ended."""
     log = with_two_disks(elr=True)
     log.add(feature(elr=0))
+    log.add(record("FeatureLevel", 0, Values(name="metadata.version", feature_level=25)))
     log.add(registered(B, log.end, disks=BOTH))
 
     assert not is_intact(BrokerId(B), told(log))

@@ -226,6 +226,15 @@ async def test_what_is_not_committed_is_not_read() -> None:
         assert isr(await caught_up(reader)) == (A,)
 
 
+async def test_a_batch_that_is_committed_in_part_is_not_read() -> None:
+    """Its records are one change to brokers, and may vanish yet. Kafka commits whole batches."""
+    log = created()
+    committed = log.end + 1
+    log.add(changed(isr=[A, B]), changed(isr=[A]))
+
+    assert "told nothing that is committed" in (await refused(Controllers(log, committed=committed))).message
+
+
 async def test_another_controller_takes_over_and_a_silent_one_is_passed_by() -> None:
     controllers = Controllers(created())
     async with reading(controllers) as log:
