@@ -57,6 +57,14 @@ def told(how: Standing, old: dict[str, Any] | None = None, now: datetime = NOON)
     return {"observedGeneration": 1, "conditions": merged(before, standing(how, "Because", "of this", 1), now)}
 
 
+async def test_an_objects_version_is_read_without_what_it_says(api: Api, namespace: str) -> None:
+    made = await opened(api, namespace)
+
+    assert await api.metadata(recoveries(namespace, "orders-1")) == made["metadata"]
+    with pytest.raises(NotFound):
+        await api.metadata(recoveries(namespace, "orders-2"))
+
+
 class TestStatus:
     async def test_tools_see_each_standing_as_what_it_is(self, api: Api, namespace: str) -> None:
         seen = await opened(api, namespace)

@@ -18,6 +18,7 @@ LARGEST_FILE = 16 * 1024 * 1024
 """Characters; some 250,000 designated leaders."""
 _LARGEST_ID = 2**31 - 1
 _LONGEST_TOPIC = 249
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _PROBLEMS_SHOWN = 20
 _LISTED = '{"topic": "orders", "partitions": [0, 3]}'
 _DESIGNATED = '{"topic": "orders", "partition": 0, "designatedLeader": 1}'
@@ -44,7 +45,7 @@ def topic_name_problem(name: str) -> str | None:
         return "is reserved"
     if len(name) > _LONGEST_TOPIC:
         return f"has {len(name)} characters; Kafka allows {_LONGEST_TOPIC}"
-    if not re.fullmatch(r"[a-zA-Z0-9._-]+", name):
+    if not _TOPIC.fullmatch(name):
         return "has characters other than letters, digits, dot, underscore and dash"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -30,11 +31,18 @@ class OurObjects(KubernetesInMemory):
         self.unread: str | None = None
         self.refusing: Callable[[str], bool] = lambda what: False
         self.reads: list[str] = []
+        self.versions_read: list[str] = []
         self.statuses: list[Object] = []
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         self._read(path)
         return await super().get(path)
+
+    async def metadata(self, path: str, *, deadline: timedelta | None = None) -> Object:
+        self.versions_read.append(path)
+        await asyncio.sleep(0.01)
+        found: Object = (await super().get(path))["metadata"]
+        return found
 
     async def list_all(
         self, path: str, *, params: Mapping[str, str] | None = None, deadline: timedelta | None = None

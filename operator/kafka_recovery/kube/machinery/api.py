@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 from aiohttp import ClientResponse
+from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception
 
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, left_over, says
@@ -64,6 +65,7 @@ AFTERMATH = timedelta(seconds=30)
 """So long after an outage of the API server a 403 may only mean that it has not loaded its RBAC rules yet."""
 
 _APPLY = "application/apply-patch+yaml"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _PATH = re.compile(r"(/[A-Za-z0-9._:-]+)+")
 _NO_ANSWER = 0
 _DISCOVERY = 3
@@ -174,6 +176,12 @@ class Api:
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         """The object as it is now, never a cached one."""
         return await self._call("GET", path, deadline=deadline)
+
+    async def metadata(self, path: str, *, deadline: timedelta | None = None) -> Object:
+        """An object's metadata as it is now, and none of the rest: the object may be a megabyte long."""
+        found = await self._call("GET", path, deadline=deadline, accept=_METADATA)
+        metadata: Object = found["metadata"]
+        return metadata
 
     async def list_all(
         self,
@@ -302,13 +310,14 @@ class Api:
         *,
         params: Mapping[str, str] | None = None,
         deadline: timedelta | None = None,
+        accept: str = "application/json",
     ) -> Object:
         if not _PATH.fullmatch(path) or ".." in path:
             raise ValueError(f"{path!r} is no path of the Kubernetes API: is a name in it one that nobody checked?")
         within = self._effort.deadline if deadline is None else deadline
         until = time.monotonic() + within.total_seconds()
         raw = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        question = Question(method, path, raw, content_type, params or {}, until)
+        question = Question(method, path, raw, content_type, params or {}, until, accept)
         tries = AsyncRetrying(
             retry=retry_if_exception(self._may_pass),
             wait=AsAsked(self._effort.first_pause, self._effort.longest_pause, _asked_pause),
@@ -352,7 +361,7 @@ class Api:
             self._server + question.path,
             data=body,
             params=question.params,
-            headers={"Accept": "application/json"},
+            headers={"Accept": question.accept},
             timeout=aiohttp.ClientTimeout(total=self._time_for(question)),
             allow_redirects=False,
         ) as response:
@@ -373,7 +382,7 @@ def _asked_pause(error: BaseException | None) -> float:
 def _understood(question: Question, response: ClientResponse, raw: bytes) -> Object:
     """The object in an answer. Raises what a refusal is."""
     try:
-        content = json.loads(raw)
+        content = from_json(raw)  # ten times as fast as json: nothing else goes on meanwhile
     except ValueError:
         content = None
     said: Object = content if isinstance(content, dict) else {}

@@ -24,6 +24,7 @@ class Question:
     content_type: str
     params: Mapping[str, str]
     until: float
+    accept: str = "application/json"
 
     def is_too_late(self, state: RetryCallState) -> bool:
         """Whether the next try would have no time for an answer: its silence would hide why this one failed."""

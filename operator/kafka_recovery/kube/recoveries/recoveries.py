@@ -39,6 +39,7 @@ from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.recoveries.status_writer import StatusWriter
+from kafka_recovery.kube.recoveries.unchanged import Unchanged
 from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery, read_recovery
 from kafka_recovery.kube.resources.objects import Key, SharedObjects
@@ -83,6 +84,7 @@ class Recoveries:
         self._assembly = Assembly(api, clusters, metrics, switch, self._told, self._objects, self._holders, soon)
         self._untaken: dict[Key, Untaken] = {}
         self._waiting = Waiting(soon)
+        self._unchanged = Unchanged(self._objects, clusters)
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
         """Have runs look again whose (key, cluster name) match: their cluster, policy or an approval changed."""
@@ -94,7 +96,7 @@ class Recoveries:
                     self._soon(key, timedelta(0))
         for key, untaken in self._untaken.items():
             if matching(key, untaken.cluster):
-                self._soon(key, timedelta(0))
+                self._look_again(key)
         self._waiting.reopened(lambda cluster: self._clusters.get(cluster.key) is cluster)
 
     def stir(self, cluster: Key) -> None:
@@ -104,7 +106,12 @@ class Recoveries:
                 open_.run.stir()
         for key, untaken in self._untaken.items():
             if (key[0], untaken.cluster) == cluster:
-                self._soon(key, timedelta(0))
+                self._look_again(key)
+
+    def _look_again(self, key: Key) -> None:
+        """At one that is not taken up."""
+        self._unchanged.forget(key)
+        self._soon(key, timedelta(0))
 
     def approval_seen(self, key: Key) -> None:
         """Somebody said something about a plan of this recovery; a no is heard in the middle of a wave as well."""
@@ -157,6 +164,8 @@ class Recoveries:
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
         try:
+            if await self._unchanged.holds(key):
+                return presence_pause()
             raw = await self._objects.raw_recovery(key)
         except NotFound:
             self._drop(key, deleted=True)
@@ -182,21 +191,9 @@ class Recoveries:
             journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._deleted.let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
+        known = self._clusters.get((key[0], recovery.cluster_name))
         if key not in self._open and (waits := await self._take_up(key, recovery)):
-            stuck = waits.code in _STUCK
-            self._not_taken(key, Untaken(recovery.cluster_name, waits, stuck, held_by(raw)))
-            if recovery.abort and waits not in SOON_OVER and await self._ended_without_run(raw, key, recovery):
-                return None
-            if waits not in SOON_OVER:  # that is over in a moment, and nothing to tell
-                await self._told.untaken(raw, waits, stuck=stuck)
-                await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
-            ends = recovery.abort or recovery.meta.deleting_since
-            if waits.code == Decisive.TOO_MANY_RECOVERIES and not ends:
-                return backstop()
-            quiet = waits not in SOON_OVER and (
-                waits.code == Decisive.JOURNAL_DAMAGED or self._is_told(key[0], recovery)
-            )
-            return presence_pause() if quiet and not ends else AGAIN
+            return await self._tell_why_not(key, raw, recovery, waits, known)
         open_ = self._open[key]
         open_.room = room_of(recovery)
         mended = open_.run.waits_to_be_mended and open_.mended_by != MendedBy.of(recovery)
@@ -214,6 +211,28 @@ class Recoveries:
             self._drop(key)
             return None
         return RESYNC if recovery.meta.deleting_since else presence_pause()
+
+    async def _tell_why_not(
+        self, key: Key, raw: Object, recovery: PartitionRecovery, waits: Reason, known: OpenCluster | Reason
+    ) -> timedelta | None:
+        """What is told of one that is not taken up; returns when to look again. `known`: its cluster then."""
+        cluster, stuck = (key[0], recovery.cluster_name), waits.code in _STUCK
+        self._not_taken(key, Untaken(recovery.cluster_name, waits, stuck, held_by(raw)))
+        if waits in SOON_OVER:  # nothing to tell
+            return AGAIN
+        if recovery.abort and await self._ended_without_run(raw, key, recovery):
+            return None
+        await self._told.untaken(raw, waits, stuck=stuck)
+        await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
+        if recovery.abort or recovery.meta.deleting_since:
+            return AGAIN
+        if waits.code == Decisive.TOO_MANY_RECOVERIES:
+            return backstop()
+        if isinstance(known, Reason) or recovery.cluster_id != known.spec.cluster_id:  # it is woken when that changes
+            self._unchanged.remember(key, raw["metadata"]["resourceVersion"], cluster, known)
+        elif waits.code != Decisive.JOURNAL_DAMAGED:
+            return AGAIN
+        return presence_pause()
 
     async def _leave_to(self, other: Reason, key: Key, raw: Object) -> timedelta:
         """Another operator looks after it: no run of ours goes on, and nothing of ours stands in its status."""
@@ -237,11 +256,6 @@ class Recoveries:
             took = datetime.now(UTC) - open_.offline_at
             self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
         await self._told.news(raw, progress.news)
-
-    def _is_told(self, namespace: str, recovery: PartitionRecovery) -> bool:
-        """Whether a recovery that is not taken up is woken when that may change: by its cluster, or its spec."""
-        cluster = self._clusters.get((namespace, recovery.cluster_name))
-        return isinstance(cluster, Reason) or recovery.cluster_id != cluster.spec.cluster_id
 
     def _not_taken(self, key: Key, untaken: Untaken) -> None:
         if untaken.why.code == Decisive.TOO_MANY_RECOVERIES:
@@ -379,6 +393,7 @@ class Recoveries:
                 if deleted:
                     cluster.watcher.forget(key[1])
         untaken, waited = self._untaken.pop(key, None), self._waiting.forget(key)
+        self._unchanged.forget(key)
         self._scopes.forget(key)
         open_ = self._open.pop(key, None)
         of = open_.cluster.key if open_ else (key[0], untaken.cluster) if untaken else waited

@@ -54,6 +54,10 @@ class Objects:
         """An incident as the API server has it, for its status and resource version."""
         return await self.api.get(RECOVERIES.path(*key), deadline=SOON)
 
+    async def version_of(self, recovery: Key) -> str:
+        """Of an incident the resource version alone, which every change changes. Raises NotFound."""
+        return str((await self.api.metadata(RECOVERIES.path(*recovery), deadline=SOON))["resourceVersion"])
+
     async def approvals(self, recovery: Key) -> Sequence[RecoveryApproval | UnreadableApproval]:
         """What people said about a recovery of that name, oldest first."""
         namespace, name = recovery

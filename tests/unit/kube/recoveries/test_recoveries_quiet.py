@@ -80,6 +80,47 @@ async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothin
     assert max(Counter(asking_office.api.reads).values()) <= 10
 
 
+@pytest.mark.parametrize("why", [not_open, for_another_kafka])
+async def test_of_many_that_are_not_taken_up_only_the_version_is_read_while_nothing_changes(
+    asking_office: Office, why: Callable[[Office], str]
+) -> None:
+    """Each may be a megabyte long, and take as long to be read as fifty others."""
+    await many_that_wait(asking_office, why)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+    asking_office.api.reads.clear()
+    asking_office.api.versions_read.clear()
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+
+    assert asking_office.api.reads == []
+    assert set(asking_office.api.versions_read) == {RECOVERIES.path(NAMESPACE, name) for name in NAMES}
+
+
+async def test_a_status_that_another_wrote_over_one_that_is_not_taken_up_is_mended_within_minutes(
+    asking_office: Office,
+) -> None:
+    await many_that_wait(asking_office, not_open)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+    path = RECOVERIES.path(NAMESPACE, NAMES[0])
+    seen = await asking_office.api.get(path)
+    await asking_office.api.apply_status(path, seen, {"conditions": []})
+
+    await asking_office.until(MISSING.code, NAMES[0], within=(GONE_WITHIN + LOOK).total_seconds())
+
+
+async def test_what_is_told_while_the_version_is_read_is_looked_at(asking_office: Office) -> None:
+    await many_that_wait(asking_office, not_open)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+    asking_office.api.versions_read.clear()
+    while not asking_office.api.versions_read:
+        await asyncio.sleep(0.001)
+    read = asking_office.api.versions_read[0].rpartition("/")[2]
+    asking_office.api.reads.clear()
+    asking_office.all.wake(lambda key, cluster: key == (NAMESPACE, read))
+    await asyncio.sleep(1)
+
+    assert RECOVERIES.path(NAMESPACE, read) in asking_office.api.reads
+
+
 async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter_no_order(
     asking_office: Office,
 ) -> None:
@@ -99,6 +140,7 @@ async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter
 
 async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody_told(asking_office: Office) -> None:
     await many_that_wait(asking_office, not_open)
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
     asking_office.clusters.known[PROD] = Reason("SecretInvalid", "Secret ca has no key ca.crt")
 
     await asking_office.until("SecretInvalid", NAMES[0], within=(GONE_WITHIN + LOOK).total_seconds())

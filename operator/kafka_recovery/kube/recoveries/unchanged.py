@@ -1,0 +1,45 @@
+"""Recoveries that wait to be told of a change: while nothing changes, of each only its version is read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.resources.objects import Key, Objects
+
+
+class _Told(NamedTuple):
+    version: str
+    cluster: Key
+    known: OpenCluster | Reason
+    """What was known of the cluster before the recovery was looked at."""
+
+
+class Unchanged:
+    """By key. Somebody may have thousands of them, each as large as is allowed, of a cluster that is not there."""
+
+    def __init__(self, objects: Objects, clusters: Clusters) -> None:
+        self._objects = objects
+        self._clusters = clusters
+        self._told: dict[Key, _Told] = {}
+
+    def remember(self, key: Key, version: str, cluster: Key, known: OpenCluster | Reason) -> None:
+        """All was told of this one, by what was read then."""
+        self._told[key] = _Told(version, cluster, known)
+
+    def forget(self, key: Key) -> None:
+        """It wants a whole look the next time."""
+        self._told.pop(key, None)
+
+    async def holds(self, key: Key) -> bool:
+        """Whether all was told of it, and neither it nor its cluster is another one since. Raises NotFound."""
+        told = self._told.get(key)
+        if told is None:
+            return False
+        version = await self._objects.version_of(key)
+        if version != told.version or self._clusters.get(told.cluster) is not told.known:
+            self.forget(key)
+            return False
+        return True
