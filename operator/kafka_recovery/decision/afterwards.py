@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.alike import named
@@ -102,9 +102,10 @@ def _look_at_log_starts(brokers: tuple[BrokerId, ...], ids: Sequence[TopicPartit
 def not_yet(brokers: Sequence[BrokerId], ids: Sequence[TopicPartition]) -> str:
     """Before any of these is started that may hold more."""
     told = listed_brokers(brokers, "or").upper()
-    it = "it" if len(brokers) == 1 else "they"
+    it, them = ("it", "IT") if len(brokers) == 1 else ("they", "THEM")
     return (
-        f"DO NOT START {told} YET: {it} may hold records that the new leaders lack. {after_an_election(brokers, ids)}"
+        f"DO NOT START {told} YET, NOR LET ANYTHING START {them}: {it} may hold records that the new leaders lack. "
+        f"{after_an_election(brokers, ids)}"
     )
 
 
@@ -117,8 +118,8 @@ def not_yet_all(found: Absent) -> Iterator[str]:
         yield not_yet(brokers, its)
 
 
-def to_do(found: Absent) -> tuple[str, ...]:
-    """Step by step, for what these brokers may hold; empty: nothing is left to be done for it."""
+def to_do(found: Absent, led: Sequence[LedAlike]) -> tuple[str, ...]:
+    """Step by step, for what these brokers may hold; empty: nothing is left to be done for it. `led`: who leads."""
     if not found:
         return ()
     brokers = listed_brokers(sorted(found))
@@ -128,5 +129,14 @@ def to_do(found: Absent) -> tuple[str, ...]:
         f"Copy {its} directories of {named(ids)} on {brokers}, to a place outside log.dirs.",
         f"Start {brokers} with {own}, and wait until {it} {'is' if len(found) == 1 else 'are'} in the ISR.",
         "Read the copies with kafka-dump-log.sh, and send again what the new leaders lack. Begin where they were "
-        "elected; where leader epochs differ, what they lack begins earlier.",
+        f"elected{_at_offset(led, ids)}; where leader epochs differ, what they lack begins earlier.",
     )
+
+
+def _at_offset(led: Sequence[LedAlike], ids: Collection[TopicPartition]) -> str:
+    """Where that is, over all of these partitions; empty: no plan elected a leader of them."""
+    ends = [end for each in led if not set(each.ids).isdisjoint(ids) for end in each.elected_at or ()]
+    if not ends:
+        return ""
+    least, most = min(ends), max(ends)
+    return f" (offset {least})" if least == most else f" (offsets {least} to {most})"

@@ -109,14 +109,23 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId], *, over: boo
         if decision.leader is not None and _is_empty_leader(decision, partition):
             empty.setdefault(decision.leader, []).append((decision, partition))
     for leader, found in sorted(empty.items()):
-        held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}"
-        deleted = "Once it leads, every other replica deletes ALL it holds there."
+        held = f"Broker {leader} is EMPTY: it holds no record of {named([each.id for each, _ in found])}{_aged(found)}"
+        deleted = "Once it leads, the others delete ALL they hold there."
         others = sorted(frozenset().union(*(_may_hold_records(each) for _, each in found)) - lost)
         if over or not others:
             yield f"{held}. {deleted}"
             continue
         first = f"See first if {named_brokers(others, 'or')} can start with its own disk."
         yield f"{_stopped([each for each, _ in found])}{held}. {deleted} {first}"
+
+
+def _aged(empty: Elections) -> str:
+    """A log that ends beyond 0 held records once: then the other copies may be as empty as this one."""
+    ends = {decision.log_end for decision, _ in empty if decision.log_end}
+    if not ends:
+        return ""
+    some = "" if all(decision.log_end for decision, _ in empty) else "on some "
+    return f" ({some}log end {min(ends)}{'' if len(ends) == 1 else ' or more'}: retention may be why)"
 
 
 def _is_empty_leader(decision: Decision, partition: PartitionEvidence) -> bool:

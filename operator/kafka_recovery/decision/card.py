@@ -6,32 +6,24 @@ Counted over all partitions of the plan; what is alike is said once. Words and f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.acks import after_election
 from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.bad_leaders import Against, Elections, against, bad_leaders, elections_of, longer_but_older
+from kafka_recovery.decision.before_a_yes import BEFORE, before_a_yes
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
-from kafka_recovery.decision.fenced_members import fenced_members, short_members
+from kafka_recovery.decision.fenced_members import short_members
 from kafka_recovery.decision.glances import BrokerGlance, glances
-from kafka_recovery.decision.holding import keep_off, may_return
+from kafka_recovery.decision.holding import may_return
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
-from kafka_recovery.decision.log_directories import full_leaders
 from kafka_recovery.decision.loss import BEST_FIRST
-from kafka_recovery.decision.moments import began, incident_at, moment
-from kafka_recovery.decision.pods import SILENT_BROKER, dangers, is_likely_whole, pods_of
+from kafka_recovery.decision.moments import began, moment
 from kafka_recovery.decision.questions import Question
-from kafka_recovery.decision.returns import (
-    away,
-    before_consent,
-    elected_by_kafka,
-    has_failed_disk,
-    listed_brokers,
-    named_brokers,
-)
-from kafka_recovery.decision.waiting import Choice, asked_about_all, elect_or_wait
+from kafka_recovery.decision.returns import before_consent, elected_by_kafka, listed_brokers, named_brokers
+from kafka_recovery.decision.waiting import Choice, asked_about_all, elect_or_wait, reconnected
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -47,7 +39,8 @@ class AtHand:
 
     `begins`: when the elections begin that the policy asks nobody about; `stop`: what stops them, and lets them go on
     later. Empty: there is none. `asked`: why a person is asked about them all the same; empty: the policy decides.
-    `better`: the command that leads to a plan with better leaders. `kubectl`: how the brokers' Pods are reached.
+    `only_plans`: `approve` makes a plan that can be approved, and elects nobody. `better`: the command that leads to a
+    plan with better leaders. `kubectl`: how the brokers' Pods are reached.
     """
 
     approve: str = ""
@@ -56,6 +49,7 @@ class AtHand:
     asked: str = ""
     better: str = ""
     kubectl: Kubectl = NOBODY_KNOWS
+    only_plans: bool = False
 
 
 NOTHING_AT_HAND = AtHand()
@@ -91,7 +85,7 @@ def card(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND, *, over: bool = False) -
     found = costs(plan)
     elected = _elected(plan, found, over=over)
     return Card(
-        (*choice.stop, *choice.unasked) if choice else (),
+        (*choice.dangers, *choice.stop, *choice.unasked) if choice else (),
         (*facts, *_offline(plan, over=over), *told(plan.evidence), *elected, *_reasons_below(plan)),
         choice,
         len(offline),
@@ -127,12 +121,13 @@ def _command(plan: Plan, choice: Choice, at_hand: AtHand) -> tuple[str, str] | N
     """What is typed next, and when it is."""
     if not plan.elections or not at_hand.approve:
         return None
+    yet = " (this elects nobody yet)" if at_hand.only_plans else ""
     if choice.stop:
-        return (f"{when}:", at_hand.approve) if (when := last_resort(plan)) else None
+        return (f"{when}{yet}:", at_hand.approve) if (when := last_resort(plan)) else None
     if not any(each.needs_approval for each in plan.elections.values()):
-        return "To carry it out:", at_hand.approve
-    done_first = any(each.asked == _BEFORE for each in choice.questions)
-    return "Then, if you approve:" if done_first else "Next, if you approve:", at_hand.approve
+        return f"To carry it out{yet}:", at_hand.approve
+    done_first = any(each.asked == BEFORE for each in choice.questions)
+    return f"{'Then' if done_first else 'Next'}, if you approve{yet}:", at_hand.approve
 
 
 def last_resort(plan: Plan) -> str | None:
@@ -148,7 +143,7 @@ def last_resort(plan: Plan) -> str | None:
         return "Only if no other copy is left"
     if short := short_members(plan):
         return f"Only if the own volume of {named_brokers(short)} is lost"
-    return "Only if it can't be heard again"
+    return "Only if it can't be heard again, and is off by now"
 
 
 def _is_bettered(plan: Plan) -> bool:
@@ -157,8 +152,11 @@ def _is_bettered(plan: Plan) -> bool:
 
 def waited_for(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
     """Why nobody may approve yet, and what may be better than electing."""
-    found = elect_or_wait(plan, kubectl)
-    return replace(found, stop=(*found.stop, *bad_leaders(plan)), questions=(*found.questions, *_before(plan, kubectl)))
+    found, bettered = elect_or_wait(plan, kubectl), _is_bettered(plan)
+    copies = before_consent(plan, either=bettered, but=reconnected(plan))
+    before = () if bettered else before_a_yes(plan, kubectl)
+    stop = (*found.stop, *bad_leaders(plan))
+    return replace(found, stop=stop, first=(*found.first, *copies), questions=(*found.questions, *before))
 
 
 def _choice(plan: Plan, at_hand: AtHand) -> Choice:
@@ -169,7 +167,6 @@ def _choice(plan: Plan, at_hand: AtHand) -> Choice:
     return replace(
         found,
         unasked=unasked,
-        first=(*found.first, *before_consent(plan, either=_is_bettered(plan))),
         after=(
             *_if_not(plan, passes=bool(at_hand.asked and at_hand.begins)),
             *_after(elections, plan.evidence.cluster),
@@ -194,7 +191,7 @@ def _unasked(plan: Plan, at_hand: AtHand) -> Iterator[str]:
 
 def opening(plan: Plan, choice: Choice, found: Sequence[BrokerCost]) -> Iterator[str]:
     """What a card begins with, and its first question, where there is no room for the answers."""
-    yield from (*choice.stop, *_offline(plan, over=False), *_elected(plan, found))
+    yield from (*choice.dangers, *choice.stop, *_offline(plan, over=False), *_elected(plan, found))
     yield from (each.asked for each in choice.questions[:1])
 
 
@@ -337,40 +334,6 @@ def _reasons_below(plan: Plan) -> Iterator[str]:
 def _after(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
     if after := tuple(after_election(elections, cluster)):
         yield Question("After the election:", tuple(("", each) for each in after))
-
-
-_BEFORE = "Before you approve:"
-
-
-def _before(plan: Plan, kubectl: Kubectl) -> Iterator[Question]:
-    """The last thing before the command: nobody is to run it for a broker that only can't be reached.
-
-    Where nobody is asked it is the plan's own way: what it can't wait for it does not tell.
-    """
-    elections = [each for each in elections_of(plan) if each[0].needs_approval]
-    if elections and not _is_bettered(plan) and (first := "; ".join(_do_first(plan, elections, kubectl))):
-        yield Question(_BEFORE, (("", f"{first}."),))
-
-
-def _do_first(plan: Plan, elections: Elections, kubectl: Kubectl) -> Iterator[str]:
-    if any(before_consent(plan)):
-        yield "copy as said above"
-    if any(full_leaders(plan)):
-        yield "make room as said above"
-    if back := sorted({*_silent(elections), *fenced_members(plan)}):
-        cluster = plan.evidence.cluster
-        seen, at = pods_of(cluster, back[0]), incident_at(plan.evidence.partitions, cluster)
-        told = len(back) > 1 or any(dangers(seen, at)) or is_likely_whole(seen, at)  # above, or it is not to be typed
-        its = plan.policy.hold_back is not None and back[0] in may_return(plan)  # the operator deletes its Pod
-        how = SILENT_BROKER if told or its else keep_off(cluster, back[0], kubectl)
-        yield f"keep {named_brokers(back)} off until another leads (silent is not off): {how}"
-    if failed := sorted({id for _, each in elections for id in away(each) if has_failed_disk(each, id)}):
-        yield f"do not restart {named_brokers(failed)} until another leads"
-
-
-def _silent(elections: Elections) -> Collection[BrokerId]:
-    """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
-    return frozenset({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
 
 
 def _if_not(plan: Plan, *, passes: bool) -> Iterator[Question]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.decision import log_directories, pods
 from kafka_recovery.decision.attesting import told
+from kafka_recovery.decision.card import waited_for
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
+from kafka_recovery.decision.costs import is_empty
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.known_bugs import met
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
@@ -39,7 +41,10 @@ FACT_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One replica: its rank among the candidates or why it is none, and what it holds that the chosen one lacks."""
+    """One replica: its rank among the candidates or why it is none, and what it holds that the chosen one lacks.
+
+    `empty`: its log was read and holds no record, wherever it ends.
+    """
 
     rank: int | None
     broker: BrokerId
@@ -50,6 +55,7 @@ class Row:
     state: str
     verdict: str
     reason: Reason | None
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,8 @@ class Explanation:
     `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
     `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
     `attested`: what a person said of its brokers; that which does not count first. `pods`: what Kubernetes said of
-    those that were away. `directories`: what those that answered said of failed and of full log directories.
+    those that were away. `directories`: what those that answered said of failed and of full log directories. `opens`:
+    why nobody may approve it yet, and what to do first, while there is no leader.
     """
 
     id: TopicPartition
@@ -82,6 +89,7 @@ class Explanation:
     attested: tuple[str, ...]
     pods: tuple[str, ...]
     directories: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ()
 
 
 def explain(
@@ -122,7 +130,15 @@ def explain(
         attested=tuple(told(plan.evidence, partition.assignment)),
         pods=tuple(_pods(partition, around.cluster, kubectl)),
         directories=tuple(log_directories.told(partition, around.cluster)),
+        opens=() if led or partition.leader is not None else _opens(plan, decision, partition, kubectl),
     )
+
+
+def _opens(plan: Plan, decision: Decision, partition: PartitionEvidence, kubectl: Kubectl) -> tuple[str, ...]:
+    """What its plan opens with, of this partition: whoever reads this alone is not to do what the plan warns of."""
+    evidence = replace(plan.evidence, partitions=(partition,))
+    found = waited_for(replace(plan, decisions=(decision,), evidence=evidence), kubectl)
+    return (*found.dangers, *found.stop)
 
 
 def _rows(
@@ -159,6 +175,7 @@ def _row(
         state=_state(replica, partition, around),
         verdict=_verdict(place, replica.broker, decision),
         reason=reason,
+        empty=is_empty(log),
     )
 
 

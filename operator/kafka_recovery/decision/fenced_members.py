@@ -67,9 +67,9 @@ def reconnect_first(
         count = len(theirs)
         yes = (
             f"repair that, WITHOUT a restart (it may not come back), and wait. It runs, and answers: Kafka can elect "
-            f"it by itself{on_how_many(count, waiting)}, and it lacks no record that was read of another replica."
+            f"it by itself{on_how_many(count, waiting)}, and it holds every record that was read of another replica."
         )
-        once_stopped = "read the plan that follows" if otherwise in ("", APPROVE) else otherwise
+        once_stopped = "read the plan again: it may be another one" if otherwise in ("", APPROVE) else otherwise
         others = sorted({id for each in theirs for id in more.get(each.id, ())} - {broker})
         too = (
             f" and those of {named_brokers(others)}, which may hold more than the new leader as well" if others else ""
@@ -77,14 +77,24 @@ def reconnect_first(
         copied = (
             f"stop broker {broker} for now ({SILENT_BROKER}), KEEP its volume, copy its directories of these "
             f"partitions{too}, then "
-            f"{once_stopped}. That is worse: what {'each of them' if others else 'it'} alone holds is then in that "
-            "copy only."
+            f"{once_stopped}. This is worse than Yes: what {'each of them' if others else 'it'} alone holds is then in "
+            "that copy only."
         )
         alone = any(replica.leads for each in theirs for replica in each.replicas if replica.broker == broker)
         no = copied if otherwise or alone else f"{_NEXT}."
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
         unknown = f"{'approve nothing: ' if otherwise else ''}look from its machine or Pod."
         yield Question(asked, (("Nobody knows yet", unknown), ("Yes", yes), ("No", no)))
+
+
+def asked_to_reconnect(
+    waiting: Sequence[PartitionEvidence], cluster: ClusterState, short: frozenset[BrokerId]
+) -> Mapping[TopicPartition, frozenset[BrokerId]]:
+    """Of which members, by partition, `reconnect_first` asks, and tells when to copy from them."""
+    found: dict[TopicPartition, frozenset[BrokerId]] = {}
+    for broker, theirs in _whole_members(waiting, cluster, short):
+        found |= {each.id: found.get(each.id, frozenset()) | {broker} for each in theirs}
+    return found
 
 
 def given_time(plan: Plan) -> Iterator[str]:
@@ -94,7 +104,7 @@ def given_time(plan: Plan) -> Iterator[str]:
     seen = [each for each in plan.evidence.partitions if each.id in waits and each.leader is None]
     for broker, theirs in _whole_members(seen, cluster, frozenset(short_members(plan))):
         yield (
-            f"Do nothing yet: broker {broker} is back, answers, and lacks no record of "
+            f"Do nothing yet: broker {broker} is back, answers, and holds every record of "
             f"{named([each.id for each in theirs])} that was read of another replica. Kafka is given some time to "
             "elect it; the next plan says more."
         )

@@ -119,13 +119,20 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
     )
 
 
-def before_consent(plan: Plan, *, either: bool = False) -> Iterator[str]:
+_NOBODY: Mapping[TopicPartition, frozenset[BrokerId]] = {}
+
+
+def before_consent(
+    plan: Plan, *, either: bool = False, but: Mapping[TopicPartition, frozenset[BrokerId]] = _NOBODY
+) -> Iterator[str]:
     """That copies which answer, and may hold more than their new leaders, can be saved: true at any time.
 
-    `either`: another plan is better; by that one it may be the leader of this one that lacks what others hold.
+    `either`: another plan is better; by that one it may be the leader of this one that lacks what others hold. `but`:
+    of whose copies an answer tells, since they need none if they lead.
     """
     seen = {partition.id: partition for partition in plan.evidence.partitions}
-    held = {id: may_hold_more(each, seen[id]) for id, each in plan.elections.items()}
+    none = frozenset[BrokerId]()
+    held = {id: may_hold_more(each, seen[id]) - but.get(id, none) for id, each in plan.elections.items()}
     if either:
         leaders = {id: each.leader for id, each in plan.elections.items() if each.leader is not None}
         held = {id: brokers | {leaders[id]} for id, brokers in held.items() if brokers}
@@ -133,9 +140,10 @@ def before_consent(plan: Plan, *, either: bool = False) -> Iterator[str]:
     if lacking:
         brokers = named_brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
+        deleted = "whichever of them leads, what it lacks" if either else "what the next leader lacks"
         yield (
             f"While {named(list(lacking))} {has} no leader, first of all copy {its} FROM {brokers} to a "
-            "place outside log.dirs: what the next leader lacks is deleted inside log.dirs within seconds."
+            f"place outside log.dirs: {deleted} is deleted inside log.dirs within seconds."
         )
 
 

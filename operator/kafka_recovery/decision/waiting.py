@@ -6,31 +6,37 @@ Words only. What is promised of a broker's return is what `decision.returns` say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from kafka_recovery.decision import log_directories, pods
+from kafka_recovery.decision import start_answers as answers
 from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.bad_leaders import Against, against, elections_of
 from kafka_recovery.decision.better_proofs import BY_PROOF, is_named_badly
 from kafka_recovery.decision.cluster_index import controller_present
 from kafka_recovery.decision.costs import is_empty
-from kafka_recovery.decision.fenced_members import given_time, reconnect_first, runs, short_of, stop_first
+from kafka_recovery.decision.fenced_members import (
+    asked_to_reconnect,
+    given_time,
+    reconnect_first,
+    runs,
+    short_of,
+    stop_first,
+)
 from kafka_recovery.decision.holding import keep_off
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.kubectl import NOBODY_KNOWS, Kubectl
 from kafka_recovery.decision.moments import incident_at
-from kafka_recovery.decision.pods import SILENT_BROKER
 from kafka_recovery.decision.questions import APPROVE, Question, on_how_many
 from kafka_recovery.decision.returns import (
     RAISED,
     away,
     elected_by_kafka,
     has_failed_disk,
-    listed_brokers,
     may_all_hold_more,
     may_lack,
     named_brokers,
@@ -39,7 +45,6 @@ from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan, Verdict
-from kafka_recovery.domain.pods import BrokerPod
 from kafka_recovery.domain.policy import Approval
 
 _EACH = "see what the plan says of each partition"
@@ -57,9 +62,9 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`stop`: why nobody may approve yet. `unasked`: what is elected whatever is answered. `first`: what comes before
-    any question. `never`: what must not be done, whatever is answered. `after`: what follows from a yes and from no
-    answer at all.
+    """`dangers`: disks that may destroy records at any moment. `stop`: why nobody may approve yet. `unasked`: what is
+    elected whatever is answered. `first`: what comes before any question. `never`: what must not be done, whatever is
+    answered. `after`: what follows from a yes and from no answer at all.
     """
 
     stop: tuple[str, ...]
@@ -68,10 +73,11 @@ class Choice:
     questions: tuple[Question, ...]
     unasked: tuple[str, ...] = ()
     after: tuple[Question, ...] = ()
+    dangers: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """All of it in running text: what must not be done comes before anything that may be."""
-        yield from (*self.stop, *self.unasked, *self.first, *self.never)
+        yield from (*self.dangers, *self.stop, *self.unasked, *self.first, *self.never)
         for question in (*self.questions, *self.after):
             yield from (question.asked, *question.known)
             yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
@@ -92,7 +98,7 @@ def elect_or_wait(plan: Plan, kubectl: Kubectl = NOBODY_KNOWS) -> Choice:
 
 
 def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
-    proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
+    proven = _proven(plan)
     unasked = {id for id, each in plan.elections.items() if not each.needs_approval}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
@@ -100,14 +106,14 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
     led = [each for each in plan.evidence.partitions if each.leader is not None or each.id in proven & unasked]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    dangers = stop_first(leaderless, plan.evidence.cluster, kubectl, asked=bool(otherwise))
+    stopped = stop_first(leaderless, plan.evidence.cluster, kubectl, asked=bool(otherwise))
     lost = attested_lost(plan.evidence.cluster)
     short = short_of(leaderless, plan.evidence.cluster)
     more = {id: brokers - lost for id, brokers in may_all_hold_more(plan).items()}
     at = incident_at(leaderless, plan.evidence.cluster)
     unreachable = tuple(_silent_at_once(waiting, lost, asked=bool(otherwise)))
     return Choice(
-        (*dangers, *(runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
+        (*stopped, *(runs(waiting, plan.evidence.cluster, short, asked=bool(otherwise)) if plan.elections else ())),
         (
             *given_time(plan),
             *_nothing_better(proven - unasked),
@@ -115,7 +121,6 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
             *unreachable,
             *log_directories.failed_elsewhere(leaderless, plan.evidence.cluster, lost | {_asked_first(waiting, lost)}),
             *log_directories.full_leaders(plan),
-            *_empty_disks(leaderless, plan.evidence.cluster, at, kubectl),
             *bugs,
         ),
         tuple(_never(leaderless, lost)),
@@ -125,7 +130,20 @@ def _elect_or_wait(plan: Plan, kubectl: Kubectl) -> Choice:
             ),
             *_start_first(waiting, otherwise, led, plan.evidence.cluster, at, kubectl, network=not unreachable),
         ),
+        dangers=tuple(_empty_disks(leaderless, plan.evidence.cluster, at, kubectl)),
     )
+
+
+def reconnected(plan: Plan) -> Mapping[TopicPartition, frozenset[BrokerId]]:
+    """Members that are to be heard again: an answer tells when to copy from them, and that none has to before."""
+    asked = {id for id, each in plan.elections.items() if each.needs_approval}
+    leaderless = [each for each in plan.evidence.partitions if each.leader is None]
+    waiting = [each for each in leaderless if each.id in asked - _proven(plan)]
+    return asked_to_reconnect(waiting, plan.evidence.cluster, short_of(leaderless, plan.evidence.cluster))
+
+
+def _proven(plan: Plan) -> set[TopicPartition]:
+    return {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
 
 
 def _otherwise(plan: Plan) -> str:
@@ -162,7 +180,7 @@ def _only_copies(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
         is_ = "is" if len(empty) == 1 else "are"
         yield (
             f"Broker {broker} holds the only copy of {named(ids)} that answers with records, {named_brokers(empty)} "
-            f"{is_} EMPTY there: copy it to a place outside log.dirs before you start anything."
+            f"{is_} EMPTY there: copy that one to a place outside log.dirs before you start a broker."
         )
 
 
@@ -213,103 +231,41 @@ def _start_first(
     where = on_how_many(len(its), waiting)
     elected = f"Kafka can elect it{where}; nothing acknowledged with acks=all is lost{raised}.{rest}"
     twins = sorted(frozenset().union(*map(_returning, its)) - {first} - lost)
-    its_own = _led_by_now(first, led)
+    its_own = answers.led_by_now(first, led)
     off = sorted(frozenset().union(*map(away, its)) - {first} - lost)
-    crashed = partial(_crashed, twins, sorted(frozenset().union(*map(_holding, its))), off, bool(its_own))
+    crashed = partial(answers.crashed, first, twins, sorted(frozenset().union(*map(_holding, its))), off, bool(its_own))
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, waiting, otherwise, also)}."
     told = tuple(pods.told(cluster, first, at, kubectl))
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
-            (*_unknown("do not restart it", otherwise), *_repair(first, its_own, elected, crashed), (_LOST, no)),
+            (
+                *answers.unknown("do not restart it", otherwise),
+                *answers.repaired(first, its_own, elected, crashed),
+                (answers.LOST, no),
+            ),
             (*log_directories.of_failed(cluster, log_directories.failed_copies(its)[first]), *told),
         )
         return
     seen = pods.pods_of(cluster, first)
-    unreached = _unreached(its_own, otherwise) if network and not pods.is_down(seen) else ()
+    pod = any(pod.name for pod in seen)  # it starts by itself
+    unreached = answers.unreached(its_own, otherwise) if network and not pods.is_down(seen) else ()
     whole = pods.is_likely_whole(seen, at)
-    keep = "change nothing" if whole else "keep its Pod off" if any(pod.name for pod in seen) else ""
+    keep = "change nothing" if whole else "keep its Pod off" if pod else ""
     start = "have it run as said above" if whole else "start it"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            *_unknown(keep or "start nothing", otherwise),
-            *_start(_bound(seen, at, kubectl), f"{its_own}{start}, wait. {elected}", crashed),
+            *answers.unknown(keep or "start nothing", otherwise),
+            *answers.started(
+                answers.bound(seen, at, kubectl), f"{its_own}{start}, wait. {elected}", partial(crashed, pod=pod)
+            ),
             *unreached,
-            (_LOST, no),
+            (answers.LOST, no),
         ),
         told,
     )
-
-
-_LOST = "No, its disk is lost for good, not only detached"
-_DOUBTS = "its machine may have crashed, or is dead, or its volume was detached by force or restored"
-
-
-def _unknown(start: str, otherwise: str) -> Iterator[tuple[str, str]]:
-    nothing = f"{start}, approve nothing" if otherwise else start
-    yield "Nobody knows yet", f"{nothing}: look at that disk (how: {SILENT_BROKER})."
-
-
-def _repair(broker: BrokerId, its_own: str, elected: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    yield (
-        "Yes",
-        "repair it (mount, permissions, room; delete no file; keep it in log.dirs), see its directories are there, "
-        f"{its_own}restart broker {broker}, wait. {elected}",
-    )
-    yield "Yes, but files were lost or repaired on it, or may have been", crashed("restart it")
-
-
-def _bound(seen: Sequence[BrokerPod], at: datetime, kubectl: Kubectl) -> str:
-    """What has to be, where its claim is as young as the incident, and leads to another disk; empty: it is not."""
-    if not any(pods.dangers(seen, at)):
-        return ""
-    return f"Yes, its OLD volume is found and whole, and its claim is bound to it ({kubectl.line('get pvc')})"
-
-
-def _start(bound: str, whole: str, crashed: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """`bound`: what has to be before it is on its own disk; empty: it is."""
-    yield bound or "Yes, its machine did not crash (a killed process is no crash)", whole
-    doubts = "The same, but its machine may have crashed" if bound else f"Yes, but {_DOUBTS}"
-    yield doubts, crashed("start it on its disk, anywhere")
-
-
-def _unreached(its_own: str, otherwise: str) -> Iterator[tuple[str, str]]:
-    nothing = " Approve nothing: clients" if otherwise else " Clients"
-    yield (
-        "It runs, but can't be reached",
-        f"{_FIRST if its_own else ''}repair its network, and wait.{nothing} may still write to it.",
-    )
-
-
-_FIRST = "first copy the same, then "
-
-
-def _led_by_now(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
-    """What another one leads: joining it, the broker deletes what that leader lacks, started or only reached again."""
-    there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
-    return f"first copy its directories of {named(there)} (another one leads there by now), then " if there else ""
-
-
-def _crashed(
-    twins: Sequence[BrokerId], holding: Sequence[BrokerId], off: Sequence[BrokerId], its_own: bool, start: str
-) -> str:
-    """`twins`: whom Kafka can elect as well, of whom one may have lost nothing. `holding`: who answer with records.
-
-    `off`: whose disks may hold some. `its_own`: it has directories that are to be copied, whether it crashed or not.
-    """
-    asked = f"ask the same of {named_brokers(twins, 'or')} before you start either; " if twins else ""
-    if not holding and not off:
-        return f"{asked}{_FIRST if its_own else ''}{start}. No other copy holds a record."
-    few = listed_brokers if len(holding) <= _NAMED + 1 else named_brokers
-    copied = [f"FROM {few(holding)}"] if holding else []
-    if off:
-        disk, they = ("disk", "it starts or is") if len(off) == 1 else ("disks", "they start or are")
-        copied.append(f"off the {disk} of {named_brokers(off)}, before {they} reached again")
-    told = f"{'the same, and those' if its_own else 'the directories'} {', and '.join(copied)}"
-    delete = "that one deletes" if len(holding) + len(off) == 1 else "they delete"
-    return f"{asked}first copy {told}: {delete} what it lost. Then {start}."
 
 
 def _holding(partition: PartitionEvidence) -> frozenset[BrokerId]:

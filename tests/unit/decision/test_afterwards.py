@@ -43,9 +43,11 @@ def test_brokers_that_may_hold_more_of_the_same_partitions_are_told_of_at_once()
 
     both, other = not_yet_all({one: IDS[:1], two: IDS[:1], three: IDS})
 
-    assert both.startswith("DO NOT START BROKER 1 OR 2 YET: they may hold records that the new leaders lack. Before ")
+    assert both.startswith(
+        "DO NOT START BROKER 1 OR 2 YET, NOR LET ANYTHING START THEM: they may hold records that the ne"
+    )
     assert "broker 1 or 2 is started, copy their directories of orders-0: " in both
-    assert other.startswith("DO NOT START BROKER 3 YET: it may hold ")
+    assert other.startswith("DO NOT START BROKER 3 YET, NOR LET ANYTHING START IT: it may hold ")
 
 
 def test_of_a_leader_that_no_plan_elected_no_log_end_is_told() -> None:
@@ -80,15 +82,27 @@ def test_who_was_away_may_hold_more_of_what_another_broker_leads_since() -> None
 
 
 def test_what_is_to_be_done_for_it_is_told_in_order() -> None:
-    copy, start, read = to_do({BrokerId(1): IDS[:2], BrokerId(4): IDS[1:]})
+    copy, start, read = to_do(
+        {BrokerId(1): IDS[:2], BrokerId(4): IDS[1:]}, led_alike([planned()], by_id(*map(led, IDS)))
+    )
 
     assert copy == "Copy their directories of orders-0 to orders-2 on broker 1 and 4, to a place outside log.dirs."
     assert start == "Start broker 1 and 4 with their own disks, and wait until they are in the ISR."
     assert read.startswith("Read the copies with kafka-dump-log.sh, and send again what the new leaders lack.")
+    assert "Begin where they were elected (offsets 26 to 28); where leader epochs differ" in read
+
+
+def test_of_a_leader_that_no_plan_elected_nobody_is_told_an_offset_to_begin_at() -> None:
+    by_kafka = led_alike([planned()], by_id(led(IDS[0], Outcome.RECOVERED_CLEANLY, leader=3)))
+    *_, read = to_do({BrokerId(1): IDS[:1]}, by_kafka)
+
+    assert "Begin where they were elected; where" in read
+    (one,) = led_alike([planned()], by_id(led(IDS[0])))
+    assert "Begin where they were elected (offset 28); where" in to_do({BrokerId(1): IDS[:1]}, [one])[-1]
 
 
 def test_where_nobody_was_away_nothing_is_to_be_done() -> None:
-    assert not to_do(absent([planned()], {}))
+    assert not to_do(absent([planned()], {}), ())
 
 
 # A remote tier, which Kafka cuts at its front where a leader's log start is later

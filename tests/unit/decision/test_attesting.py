@@ -295,8 +295,7 @@ def test_a_leader_without_records_sends_nobody_to_a_lost_disk() -> None:
     assert warning.startswith("DO NOT APPROVE. Broker 3 is EMPTY: it holds no record of orders-0. ")
     assert "See first if broker 2 can start with its own disk." in warning
     assert card(decide(said_of(empty, 1, 2), policy())).stop == (
-        "Broker 3 is EMPTY: it holds no record of orders-0. Once it leads, every other replica deletes ALL it holds "
-        "there.",
+        "Broker 3 is EMPTY: it holds no record of orders-0. Once it leads, the others delete ALL they hold there.",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,6 +33,24 @@ def test_a_row_for_every_replica_best_first() -> None:
     assert (last.rank, last.broker, last.verdict, last.lacks) == (None, 1, "rejected", "unknown")
     assert last.state == "in ISR, fenced, silent"
     assert (last.reason and last.reason.code) == "Fenced"
+
+
+def test_who_reads_one_partition_alone_is_warned_of_what_its_plan_warns_of() -> None:
+    """The reasons below say that broker 1 is to reach the controllers: that would delete what broker 2 holds."""
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    emptied = partition({1: log(0), 2: log(27), 3: log(15)})
+    any = Policy((replace(policy().rules[0], evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
+    plan = decide(evidence(emptied, brokers=brokers), any, waited=timedelta(hours=1))
+
+    told = explain(plan, emptied.id)
+
+    assert told.opens[0].startswith("DANGER: STOP BROKER 1 NOW")
+    assert [row.broker for row in told.rows if row.empty] == [1]
+    assert not explain(plan, emptied.id, Led(BrokerId(2))).opens, "another one leads"
+
+
+def test_where_nothing_speaks_against_a_plan_nothing_stands_above_its_replicas() -> None:
+    assert explained(partition({1: None, 2: log(27), 3: log(15)})).opens == ()
 
 
 @pytest.mark.parametrize(

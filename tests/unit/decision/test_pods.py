@@ -169,7 +169,7 @@ class TestDisks:
         choice = card(plan).choice
 
         assert choice
-        [danger] = [each for each in choice.first if each.startswith("DANGER")]
+        [danger] = choice.dangers
         assert "claim data-0-prod-brokers-1 of broker 1 was made only at 2026-11-21 11:58:00 UTC: its disk" in danger
         assert "To have it run" not in known(plan)
 
@@ -181,7 +181,7 @@ class TestDisks:
         choice = card(plan).choice
 
         assert choice
-        assert any("DANGER: claim data-0 of broker 1 was made only" in each for each in choice.first) == is_young
+        assert any("DANGER: claim data-0 of broker 1 was made only" in each for each in choice.dangers) == is_young
         assert ("To have it run" in known(plan)) != is_young
         assert ("LIKELY WHOLE" in known(plan)) != is_young
         assert any("its OLD volume is found" in each for each in answers(plan)) == is_young
@@ -205,7 +205,7 @@ class TestDisks:
         attested = replace(plan, evidence=replace(plan.evidence, cluster=cluster))
 
         for each in (proven, attested):
-            assert any(told.startswith("DANGER: broker 1 keeps its logs in") for told in elect_or_wait(each).first)
+            assert any(told.startswith("DANGER: broker 1 keeps its logs in") for told in elect_or_wait(each).dangers)
 
     def test_logs_in_an_empty_dir_end_with_the_pod(self) -> None:
         [danger] = dangers([pod(claims=(), ephemeral=True)], NOON)

@@ -122,7 +122,9 @@ def test_what_is_elected_unasked_is_led_by_another_before_anybody_has_answered()
     plan = replace(plan, decisions=(replace(first, approval=Approval.AUTO_LOSSLESS), asked))
 
     said = told(plan)
-    assert any(f"{WHOLE}first copy its directories of orders-0 (another one leads there by now), " in s for s in said)
+    assert any(
+        f"{WHOLE}first copy its directories of orders-0 (UNASKED: another one leads there by now)" in s for s in said
+    )
     assert not any(each.startswith("Waiting saves no") for each in said), "nobody is asked to wait"
 
 
@@ -160,8 +162,8 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
         "only if both are lost."
     ) in said
     assert (
-        f"{DOUBTFUL}first copy the directories off the disk of broker 2, before it starts or is reached again: that "
-        "one deletes what it lost. Then start it on its disk, anywhere."
+        f"{DOUBTFUL}first copy the directories off the disk of broker 2, before that one starts or is reached again: "
+        "that one deletes what broker 1 lost. Then start broker 1 on its disk, anywhere."
     ) in said
 
 
@@ -182,8 +184,8 @@ def test_where_one_disk_is_lost_a_broker_that_has_the_same_partitions_is_asked_a
     _, _, _, _, crashed, *_, no = told(planned((1, 2), (1, 2), away=(1, 2)))
     assert crashed == (
         f"{DOUBTFUL}ask the same of broker 2 before you start either; first copy the directories FROM broker 3, 4 and "
-        "5, and off the disk of broker 2, before it starts or is reached again: they delete what it lost. Then start "
-        "it on its disk, anywhere."
+        "5, and off the disk of broker 2, before that one starts or is reached again: they delete what broker 1 lost. "
+        "Then start broker 1 on its disk, anywhere."
     )
     assert no.startswith(
         f"{LOST}approve nothing yet; ask the same of broker 2 (Kafka can elect it), then read the next plan. Only if "
@@ -323,9 +325,10 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "Can the heartbeats of broker 1 reach the controllers again?",
         "Nobody knows yet: approve nothing: look from its machine or Pod.",
         "Yes: repair that, WITHOUT a restart (it may not come back), and wait. It runs, and answers: Kafka can elect "
-        "it by itself, and it lacks no record that was read of another replica.",
+        "it by itself, and it holds every record that was read of another replica.",
         "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories of these "
-        "partitions, then read the plan that follows. That is worse: what it alone holds is then in that copy only.",
+        "partitions, then read the plan again: it may be another one. This is worse than Yes: what it alone holds is "
+        "then in that copy only.",
     ]
 
 
@@ -343,7 +346,7 @@ def test_where_its_heartbeats_stay_lost_every_copy_that_may_hold_more_is_named()
         "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories of these "
         "partitions and those of broker 2 and broker 4, which may hold more than the new leader as well, then "
     )
-    assert no.endswith("That is worse: what each of them alone holds is then in that copy only.")
+    assert no.endswith("This is worse than Yes: what each of them alone holds is then in that copy only.")
     assert any("and those of broker 2, which may hold more" in each for each in told(without_disk(4, plan)))
 
 
@@ -500,8 +503,8 @@ def test_beside_an_empty_copy_the_only_one_with_records_is_saved_before_anything
     first, *_ = told(plan)
 
     assert first == (
-        "Broker 2 holds the only copy of orders-0 that answers with records, broker 3 is EMPTY there: copy it to a "
-        "place outside log.dirs before you start anything."
+        "Broker 2 holds the only copy of orders-0 that answers with records, broker 3 is EMPTY there: copy that one to "
+        "a place outside log.dirs before you start a broker."
     )
     held[3] = log(5)
     two = decide(evidence(partition(held), brokers=brokers), ANY, waited=timedelta(hours=1))

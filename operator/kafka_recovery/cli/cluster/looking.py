@@ -118,10 +118,11 @@ async def plan(
         write_new(out, plan_files.as_text(document))
     following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
     better = _better(made, target, policy_file, which, attesting) if sound else ""
-    hand = AtHand(following, _NOT_YET, _INTERRUPT, better=better)
+    hand = AtHand(following, _NOT_YET, _INTERRUPT, better=better, only_plans=out is None)
     if (when := last_resort(made)) is None:
         when, following = "In place of executing it", better
-    ending = f"{when or 'Next'}: {following}" if following else "Next: nothing to execute." if sound else ""
+    nothing = f"Next: nothing to execute.{_again(made, target, policy_file, f'{which}{attesting}')}"
+    ending = f"{when or 'Next'}: {following}" if following else nothing if sound else ""
     write_result(output, document, plan_table(made, at_hand=hand), ending)
     code = all_seen(made.evidence)
     if out and not sound:
@@ -214,6 +215,13 @@ def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out:
     document = plan_files.plan_document(made)
     approval = f" --plan {document['digest']} --yes" if needs_approval(made) else ""
     return f"kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
+
+
+def _again(made: Plan, target: Target, policy_file: Path | None, which: str) -> str:
+    """What to type once something has changed; empty: it would show nothing else."""
+    if all(each.verdict in _HELPED for each in made.decisions):
+        return ""
+    return f" To look again: {_planning(target, policy_file)} {which}"
 
 
 def _planning(target: Target, policy_file: Path | None) -> str:

@@ -73,9 +73,10 @@ def aftermath(session: Session, incident: Incident, cluster: Object | None) -> I
         _when(incident),
         words.elected(tuple(outcomes.values())),
     )
-    yield from _leaders(led_alike(plans, outcomes))
+    led = led_alike(plans, outcomes)
+    yield from _leaders(led)
     down = {broker.id: ids for broker, ids in found.items() if not broker.is_back}
-    yield lines(*(f"{number}. {step}" for number, step in enumerate(to_do(down), 1)))
+    yield lines(*(f"{number}. {step}" for number, step in enumerate(to_do(down, led), 1)))
 
 
 def _lost(incident: Incident, outcomes: Iterable[PartitionOutcome]) -> Iterator[str]:

@@ -92,8 +92,9 @@ def _lasts(incident: Incident) -> bool:
 _NOT_OBSERVED = "once authority is no more Observe"
 _NOT_STOPPED = "if authority is Automatic then, once this ends"
 _ONCE_OVER = "without a yes once that holds no more"
-_WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
-_WAIT_ALL = "Wait: nobody is elected until somebody approves, or no person is needed any more."
+_KAFKA_CAN = "Kafka can still elect a broker that is back, even an EMPTY one."
+_WAIT = f"Wait: what needs approval the operator elects only once somebody approves. {_KAFKA_CAN}"
+_WAIT_ALL = f"Wait: the operator elects nobody until somebody approves, or no person is needed any more. {_KAFKA_CAN}"
 _STOPPED = "DO NOT APPROVE: read why at the top of the plan. What may be done is told there:"
 _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
 

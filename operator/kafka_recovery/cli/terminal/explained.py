@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.decision.explanation import Explanation, Row
@@ -16,13 +17,24 @@ def explanation_table(explanation: Explanation) -> RenderableType:
     """The verdict, a table of the replicas, and the sentences that give the reasons."""
     headings = ("Rank", "Broker", "Rack", "Last epoch", "Log end", "Chosen lacks", "State", "Verdict", "Reason")
     rows = [_row(row) for row in explanation.rows]
-    return Group(lines(_heading(explanation), ""), table(*headings, rows=rows), lines("", *_sentences(explanation)))
+    return Group(
+        lines(_heading(explanation), *_opens(explanation), ""),
+        table(*headings, rows=rows),
+        lines("", *_sentences(explanation)),
+    )
 
 
 def _heading(explanation: Explanation) -> str:
     leader = f" broker {explanation.leader}" if explanation.leader is not None else ""
     rule = f"rule {explanation.rule}, {explanation.candidate_order}" if explanation.rule else "no rule"
     return f"{explanation.id}: {explanation.verdict}{leader} ({rule})"
+
+
+def _opens(explanation: Explanation) -> Iterator[str]:
+    """Above the table: who reads on may do something about a reason below that the plan warns of."""
+    if explanation.opens:
+        yield f"While {explanation.id} has no leader:"
+        yield from (f"  - {what}" for what in explanation.opens)
 
 
 def _row(row: Row) -> tuple[object, ...]:
@@ -33,7 +45,7 @@ def _row(row: Row) -> tuple[object, ...]:
         row.broker,
         row.rack or "-",
         row.last_epoch,
-        row.log_end,
+        words.empty(str(row.log_end)) if row.empty else row.log_end,
         row.lacks or "-",
         row.state,
         row.verdict,

@@ -12,7 +12,7 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision import log_directories
-from kafka_recovery.decision.afterwards import absent, not_yet_all, tiered, to_do
+from kafka_recovery.decision.afterwards import absent, led_alike, not_yet_all, tiered, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import NOTHING_AT_HAND, AtHand, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records
@@ -22,7 +22,7 @@ from kafka_recovery.decision.moments import moment
 from kafka_recovery.decision.questions import Question
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, asked_about_all
-from kafka_recovery.domain.counts import Stage, counted
+from kafka_recovery.domain.counts import AWAITING_APPROVAL, Stage, counted
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
@@ -149,7 +149,7 @@ def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableT
     if shown:
         planned = [f"Deletes if {found.planned}"] if found.planned else []
         pods = ["Pod"] if any(broker.pod for broker in shown) else []
-        headings = ("Broker", "Seen as", *pods, "Would lead", "Read", *planned, f"Deletes if {found.kafka}")
+        headings = ("Broker", "Seen as", *pods, "Could lead", "Read", *planned, f"Deletes if {found.kafka}")
         yield table(*headings, rows=(_glance(broker, found, with_pods=bool(pods)) for broker in shown))
 
 
@@ -250,17 +250,20 @@ def is_any_absent(carried_out: Sequence[Plan], report: Report) -> bool:
 def _next_steps(carried_out: Sequence[Plan], report: Report) -> Iterator[str]:
     outcomes = {done.id: done for done in report.outcomes}
     found, later = absent(carried_out, outcomes), tuple(tiered(carried_out, outcomes))
+    led = led_alike(carried_out, outcomes)
     if found or later:
         yield ""
     yield from not_yet_all(found)
     yield from later
-    yield from (f"{number}. {step}" for number, step in enumerate(to_do(found), 1))
+    yield from (f"{number}. {step}" for number, step in enumerate(to_do(found, led), 1))
 
 
 def _elected(report: Report) -> Iterator[str]:
-    """How, where anybody may have been."""
+    """How, where anybody may have been; else where to read what may be done, if no plan waits for a yes."""
     if any(done.outcome is not Outcome.REFUSED for done in report.outcomes):
         yield words.elected(report.outcomes)
+    elif all(done.reason and done.reason.code != AWAITING_APPROVAL for done in report.outcomes):
+        yield "Nobody was elected. kafka-recovery plan says what may be done now, and whether another broker may lead."
 
 
 def _led(report: Report) -> str:

@@ -88,7 +88,7 @@ def waves(plan: Plan) -> str:
     return f"Waves: {len(sizes)} ({shown} partition{'' if sizes == [1] else 's'}){verified}."
 
 
-DELETES = "Deletes: a broker that runs deletes at the election, one that is off when it is started."
+DELETES = "Deletes: a broker that runs deletes once another one leads; one that is off, once it is started again."
 
 
 def verdicts(plan: Plan) -> str:

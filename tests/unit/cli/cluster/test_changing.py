@@ -68,7 +68,8 @@ def test_an_approved_plan_is_executed_and_the_order_restored(
     assert f"When plan {digest_of(plan_file)[:12]} was made: Electing as planned may lose" in planned
     assert "wave 1 of 1: 1 partition" in done.stderr
     assert (
-        "DO NOT START BROKER 1 YET: it may hold records that the new leaders lack. Before broker 1 is started, copy "
+        "DO NOT START BROKER 1 YET, NOR LET ANYTHING START IT: "
+        "it may hold records that the new leaders lack. Before broker 1 is started, copy "
         "its directory of orders-17: on joining, it deletes every record that the leader lacks. "
         "1. Copy its directories of orders-17 on broker 1, to a place outside log.dirs. 2. Start broker 1 " in planned
     )

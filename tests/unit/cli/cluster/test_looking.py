@@ -77,8 +77,19 @@ def test_a_plan_shows_verdicts_waves_loss_digest_and_what_to_type_next(cluster: 
     ):
         assert word in shown
     command = "kafka-recovery plan --bootstrap-server kafka-1:9092 --all-offline-partitions --out plan.json"
-    assert f"\nTHEN, IF YOU APPROVE: {command}\n" in shown
+    assert f"\nTHEN, IF YOU APPROVE (THIS ELECTS NOBODY YET): {command}\n" in shown
     assert f"\nNext: {command}\n" in shown
+
+
+def test_where_a_plan_elects_nobody_the_command_that_looks_again_stands_below_it(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    cluster.offline("pay-0", {2: None, 3: 4})
+
+    shown = recovery.says("plan", "--partition", "pay-0")
+
+    again = "kafka-recovery plan --bootstrap-server kafka-1:9092 --partition pay-0"
+    assert f"\nNext: nothing to execute. To look again: {again}\n" in shown
 
 
 def test_who_names_no_partition_sees_the_plan_of_all_that_are_offline(cluster: SmallCluster, recovery: Run) -> None:

@@ -23,7 +23,8 @@ LED = PartitionOutcome(
     TopicPartition("orders", 17), Outcome.RECOVERED, leader=BrokerId(2), leader_epoch=LeaderEpoch(8), log_end=Offset(27)
 )
 COPY = (
-    "DO NOT START BROKER 1 YET: it may hold records that the new leaders lack. Before broker 1 is started, copy its "
+    "DO NOT START BROKER 1 YET, NOR LET ANYTHING START IT: "
+    "it may hold records that the new leaders lack. Before broker 1 is started, copy its "
     "directory of orders-17: on "
     "joining, it deletes every record that the leader lacks."
 )

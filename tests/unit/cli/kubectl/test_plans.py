@@ -207,7 +207,7 @@ def test_a_cool_down_is_told_with_what_follows_where_the_policy_would_ask_nobody
         ) in shown
         assert f"THEN, IF YOU APPROVE: {approve}" in shown
     shown = one_line(plugin("plan", "prod-1").stdout)
-    assert "Wait: nobody is elected until somebody approves, or no person is needed any more." in shown
+    assert "Wait: the operator elects nobody until somebody approves, or no person is needed any more. Kafka" in shown
 
 
 FAILED = Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
@@ -230,7 +230,7 @@ def test_what_a_person_is_asked_to_its_end_is_not_said_to_begin_without_a_yes(
     shown = one_line(plugin("plan", "prod-1").stdout)
 
     assert f"A person is asked now: {asked.message}. 1 partition has no leader" in shown
-    assert "Wait: what needs approval is not elected until somebody approves" in shown
+    assert "Wait: what needs approval the operator elects only once somebody approves. Kafka can still elect a" in shown
 
 
 @pytest.mark.parametrize("whose", ["cluster", "operator"])
@@ -245,7 +245,7 @@ def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: P
         f"Approving does nothing now: authority of {'cluster prod' if whose == 'cluster' else 'the operator'} is"
         in shown
     )
-    assert "Wait: what needs approval is not elected until somebody approves" in shown
+    assert "Wait: what needs approval the operator elects only once somebody approves. Kafka can still elect a" in shown
     assert "An approval written before counts from then on, if the plan is still the same." in shown
     assert "Automatic lets the rules decide. A rule that says AutoApprove would then elect without asking" in shown
     assert "Approve:" not in told

@@ -87,7 +87,10 @@ def test_all_that_decides_stands_on_one_screen_down_to_the_command_or_where_ther
     ("incident", "why"),
     [
         ("the_only_copy_is_empty", "Broker 3 is EMPTY: it holds no record of orders-0, orders-1."),
-        ("retention_emptied_the_only_copy", "Broker 3 is EMPTY: it holds no record of orders-0."),
+        (
+            "retention_emptied_the_only_copy",
+            "Broker 3 is EMPTY: it holds no record of orders-0 (log end 500: retention may be why). Once it",
+        ),
         (
             "a_few_records_are_lost_at_most",
             "Broker 3 was named (designatedLeader or rankingRef) as leader of orders-0: by",
@@ -103,6 +106,18 @@ def test_a_plan_beside_which_a_better_one_may_be_had_opens_with_that(incident: s
     assert "DO NOT APPROVE" not in over
 
 
+def test_a_member_that_only_lacks_heartbeats_is_heard_again_before_anybody_copies_its_disk_for_hours() -> None:
+    shown = " ".join(card_of("a_member_answers_and_is_fenced").split())
+    assert "first of all copy" not in shown, "it deletes nothing if it leads"
+    assert "No: stop broker 1 for now (docs/how-to/silent-broker.md), KEEP its volume, copy its directories" in shown
+    assert "BEFORE YOU APPROVE: copy as said above; keep broker 1 off" in shown
+
+
+def test_a_pod_that_crashes_again_and_again_is_kept_off_while_the_others_are_copied() -> None:
+    shown = " ".join(card_of("the_pod_of_the_last_member_is_killed").split())
+    assert "restored: first keep its Pod off, then copy the directories FROM broker 2 and 3: they delete" in shown
+
+
 def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_keep_it_off() -> None:
     shown = " ".join(card_of("the_claim_of_the_last_member_is_new").split())
     assert "a Pod that is Pending starts on it as soon as it can" in shown
@@ -114,7 +129,10 @@ def test_a_pending_pod_is_not_left_to_start_and_the_card_has_the_commands_that_k
     ) in shown
     assert shown.count("kubectl delete pod") == 1
     assert "Nobody knows yet: keep its Pod off, approve nothing: look" in shown, "nobody starts it: it starts by itself"
-    assert "The same, but its machine may have crashed: first copy" in shown, "not on the new claim"
+    assert "The same, but its machine may have crashed: first keep its Pod off, then copy" in shown, (
+        "not on the new claim"
+    )
+    assert card_of("the_claim_of_the_last_member_is_new").splitlines()[1].startswith("DANGER: claim "), "it may be now"
     assert "It runs, but can't be reached" in shown, "that the new Pod is on no node says nothing of the one before"
 
 
@@ -205,7 +223,7 @@ STOPPED = {
     "the_only_copy_is_empty": "ONLY IF NO OTHER COPY IS LEFT",
     "retention_emptied_the_only_copy": "ONLY IF NO OTHER COPY IS LEFT",
     "a_member_is_back_with_less": "ONLY IF THE OWN VOLUME OF BROKER 1 IS LOST",
-    "a_member_answers_and_is_fenced": "ONLY IF IT CAN'T BE HEARD AGAIN",
+    "a_member_answers_and_is_fenced": "ONLY IF IT CAN'T BE HEARD AGAIN, AND IS OFF BY NOW",
 }
 """Where a plan opens with why nobody may approve it, and when its command may be typed all the same."""
 BETTERED = ("a_few_records_are_lost_at_most", "the_longest_log_is_not_the_proven_one")
@@ -295,7 +313,9 @@ def test_what_the_operator_keeps_off_by_itself_nobody_is_told_to_keep_off_by_han
 
 def test_whoever_reads_that_a_broker_is_just_back_is_told_to_do_nothing_yet() -> None:
     shown = " ".join(card_of("a_member_is_back_a_moment_ago").split())
-    assert "Do nothing yet: broker 1 is back, answers, and lacks no record of orders-0, orders-1 that was read" in shown
+    assert (
+        "Do nothing yet: broker 1 is back, answers, and holds every record of orders-0, orders-1 that was re" in shown
+    )
     assert "CAN THE HEARTBEATS" not in shown
 
 

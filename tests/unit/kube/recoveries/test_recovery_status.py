@@ -255,7 +255,7 @@ def test_whoever_is_asked_about_an_empty_leader_reads_first_not_to_approve() -> 
 
     told = plan_asked(plan, "d" * 64).waiting
 
-    assert told.startswith("DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-0. Once it leads, every")
+    assert told.startswith("DO NOT APPROVE. Broker 2 is EMPTY: it holds no record of orders-0. Once it leads, the")
 
 
 def test_long_advice_is_not_cut_off() -> None:
