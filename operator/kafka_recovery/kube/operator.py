@@ -214,7 +214,7 @@ class Operator:
         workers = self._settings.workers
         fair = partial(WorkQueue[Key], owner=lambda key: key[0], expected=_cause)  # among namespaces
         self._cluster_queue = fair(self._clusters.reconcile, workers=workers)
-        self._recovery_queue = fair(self._recoveries.reconcile, workers=workers)
+        self._recovery_queue = fair(self._recoveries.reconcile, workers=workers, urgent=self._recoveries.urgent)
         self._policy_queue = fair(self._policies.reconcile, workers=1)
         self.clean = False
         for name, work in (

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
@@ -85,6 +85,8 @@ class WorkQueue(Generic[Key]):
     worker is for an owner that has none: one with thousands of keys, or with looks that never end, keeps nobody else
     waiting for longer than a look of its own.
 
+    `urgent`: the owners for whom something goes on that must not wait. Meanwhile each other owner has one look at most.
+
     `expected`: the cause of a failure that comes from outside, such as an API server that is away. All keys that fail
     for the same cause are one line a minute; what has none is an error of our own, and told with its traceback.
 
@@ -100,6 +102,7 @@ class WorkQueue(Generic[Key]):
         longest_pause: timedelta = LONGEST_PAUSE,
         chance: random.Random | None = None,
         owner: Callable[[Key], Hashable] = each_alone,
+        urgent: Callable[[], Collection[Hashable]] = tuple,
         expected: Callable[[Exception], str | None] = nothing_expected,
     ) -> None:
         self._reconcile = reconcile
@@ -108,6 +111,7 @@ class WorkQueue(Generic[Key]):
         self._longest_pause = longest_pause
         self._chance = chance or random.Random()
         self._owner = owner
+        self._urgent = urgent
         self._expected = expected
         self._told: dict[str, _Told] = {}
         self._later: dict[Key, asyncio.TimerHandle] = {}
@@ -201,12 +205,15 @@ class WorkQueue(Generic[Key]):
 
     def _next(self) -> Key | None:
         """Whose turn it is; None: nothing is due, or nobody may have the workers that are left."""
-        free = self._workers - len(self._running)
-        owner = next((each for each in self._due if free and not self._looks_of[each]), None)
+        free, urgent = self._workers - len(self._running), self._urgent()
+
+        def may_begin(owner: Hashable) -> bool:
+            has_none = not self._looks_of[owner]
+            return free > 0 and (has_none or (free > 1 and (not urgent or owner in urgent)))
+
+        owner = min(filter(may_begin, self._due), key=self._looks_of.__getitem__, default=None)
         if owner is None:
-            if not self._due or free < 2:
-                return None
-            owner = min(self._due, key=self._looks_of.__getitem__)
+            return None
         keys = self._due.pop(owner)
         key = next(iter(keys))
         del keys[key]

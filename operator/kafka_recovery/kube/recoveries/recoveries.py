@@ -52,6 +52,7 @@ NOTICED = timedelta(seconds=1)
 """So long after a change that may have mended something it is looked at: others may write labels all the time."""
 _STUCK = frozenset({Decisive.JOURNAL_DAMAGED, Decisive.CLUSTER_ID_MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
+_URGENT = frozenset({Phase.PLANNING, Phase.ELECTING, Phase.RESTORING})
 
 
 class Recoveries:
@@ -155,6 +156,10 @@ class Recoveries:
         """Whether orders of this cluster may be altered by a run that is here to restore them."""
         known = (*self._open.values(), *self._leaving.values())
         return any(open_.run.is_at_work for open_ in known if open_.cluster.key == cluster)
+
+    def urgent(self) -> frozenset[str]:
+        """The namespaces of the recoveries that plan, elect or restore at this moment."""
+        return frozenset(key[0] for key, open_ in self._open.items() if open_.run.progress.phase in _URGENT)
 
     def is_restored(self, key: Key) -> bool:
         """Whether no order of a recovery that has begun is altered, as its run here has seen itself."""

@@ -356,6 +356,22 @@ class TestAmongNamespaces:
         assert [key for key, at in began if at == 5] == ["b-2", "b-3"]
 
     @taking_no_time
+    async def test_while_something_is_urgent_for_one_each_other_has_a_look_at_most(self) -> None:
+        looks, urgent = Looks(slowly), ["b"]
+        queue = WorkQueue(looks, workers=4, owner=lambda key: key[0], urgent=lambda: urgent)
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0)
+        for key in ("a-1", "a-2", "a-3", "b-1", "b-2", "a-4"):
+            queue.add(key)
+        await asyncio.sleep(6)
+        urgent.clear()
+        await asyncio.sleep(100)
+        await queue.stop(AT_ONCE)
+        await task
+
+        assert looks.began == [("a-1", 0), ("b-1", 0), ("b-2", 0), ("a-2", 5), ("a-3", 10), ("a-4", 10)]
+
+    @taking_no_time
     async def test_what_was_forgotten_leaves_no_turn_behind(self) -> None:
         looks = Looks()
         queue = WorkQueue(looks, workers=1, owner=lambda key: key[0])
