@@ -84,6 +84,9 @@ class Settings:
     claims: ClaimTimes = field(default_factory=ClaimTimes)
 
 
+FEW_LOOKS = 2
+"""At recoveries of one namespace at a time while none of them is urgent: of the largest, the API server takes a second
+to write a status, and others wait for it meanwhile."""
 KINDS = (CLUSTERS, POLICIES, RECOVERIES, APPROVALS, RECORDS)
 """Without which of them nothing is watched, or nothing may begin."""
 
@@ -214,7 +217,9 @@ class Operator:
         workers = self._settings.workers
         fair = partial(WorkQueue[Key], owner=lambda key: key[0], expected=_cause)  # among namespaces
         self._cluster_queue = fair(self._clusters.reconcile, workers=workers)
-        self._recovery_queue = fair(self._recoveries.reconcile, workers=workers, urgent=self._recoveries.urgent)
+        self._recovery_queue = fair(
+            self._recoveries.reconcile, workers=workers, at_once=FEW_LOOKS, urgent=self._recoveries.urgent
+        )
         self._policy_queue = fair(self._policies.reconcile, workers=1)
         self.clean = False
         for name, work in (

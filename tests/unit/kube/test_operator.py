@@ -169,6 +169,10 @@ class Stopped:
     def beat(self) -> None:
         """Nobody listens."""
 
+    def urgent(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
     async def reconcile(self, key: tuple[str, str]) -> None:
         """Nothing to do."""
 

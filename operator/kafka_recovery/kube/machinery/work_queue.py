@@ -85,7 +85,8 @@ class WorkQueue(Generic[Key]):
     worker is for an owner that has none: one with thousands of keys, or with looks that never end, keeps nobody else
     waiting for longer than a look of its own.
 
-    `urgent`: the owners for whom something goes on that must not wait. Meanwhile each other owner has one look at most.
+    `at_once`: looks of one owner at a time; None: as many as there are workers. `urgent`: the owners for whom something
+    goes on that must not wait. They may have more, and meanwhile each other owner has one look at most.
 
     `expected`: the cause of a failure that comes from outside, such as an API server that is away. All keys that fail
     for the same cause are one line a minute; what has none is an error of our own, and told with its traceback.
@@ -102,6 +103,7 @@ class WorkQueue(Generic[Key]):
         longest_pause: timedelta = LONGEST_PAUSE,
         chance: random.Random | None = None,
         owner: Callable[[Key], Hashable] = each_alone,
+        at_once: int | None = None,
         urgent: Callable[[], Collection[Hashable]] = tuple,
         expected: Callable[[Exception], str | None] = nothing_expected,
     ) -> None:
@@ -111,6 +113,7 @@ class WorkQueue(Generic[Key]):
         self._longest_pause = longest_pause
         self._chance = chance or random.Random()
         self._owner = owner
+        self._at_once = workers if at_once is None else at_once
         self._urgent = urgent
         self._expected = expected
         self._told: dict[str, _Told] = {}
@@ -208,8 +211,9 @@ class WorkQueue(Generic[Key]):
         free, urgent = self._workers - len(self._running), self._urgent()
 
         def may_begin(owner: Hashable) -> bool:
-            has_none = not self._looks_of[owner]
-            return free > 0 and (has_none or (free > 1 and (not urgent or owner in urgent)))
+            looks = self._looks_of[owner]
+            more = owner in urgent or (not urgent and looks < self._at_once)
+            return free > 0 and (looks == 0 or (free > 1 and more))
 
         owner = min(filter(may_begin, self._due), key=self._looks_of.__getitem__, default=None)
         if owner is None:

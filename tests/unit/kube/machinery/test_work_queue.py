@@ -372,6 +372,23 @@ class TestAmongNamespaces:
         assert looks.began == [("a-1", 0), ("b-1", 0), ("b-2", 0), ("a-2", 5), ("a-3", 10), ("a-4", 10)]
 
     @taking_no_time
+    async def test_an_owner_has_no_more_looks_at_once_than_it_may_though_workers_are_free(self) -> None:
+        looks, urgent = Looks(slowly), list[str]()
+        queue = WorkQueue(looks, workers=8, owner=lambda key: key[0], at_once=2, urgent=lambda: urgent)
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0)
+        for number in range(8):
+            queue.add(f"a-{number}")
+        await asyncio.sleep(4)
+        assert len(looks.began) == 2
+        urgent.append("a")
+        await asyncio.sleep(3)
+        await queue.stop(AT_ONCE)
+        await task
+
+        assert len(looks.began) == 8
+
+    @taking_no_time
     async def test_what_was_forgotten_leaves_no_turn_behind(self) -> None:
         looks = Looks()
         queue = WorkQueue(looks, workers=1, owner=lambda key: key[0])

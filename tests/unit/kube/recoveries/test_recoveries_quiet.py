@@ -121,6 +121,21 @@ async def test_what_is_told_while_the_version_is_read_is_looked_at(asking_office
     assert RECOVERIES.path(NAMESPACE, read) in asking_office.api.reads
 
 
+async def test_a_namespace_is_urgent_while_a_plan_is_carried_out_and_not_while_a_person_is_asked(
+    asking_office: Office,
+) -> None:
+    """So other namespaces' thousands of objects wait for the one, and not for the other."""
+    status = await asking_office.asks()
+    assert asking_office.all.urgent() == frozenset()
+    urgent = list[frozenset[str]]()
+    asking_office.world.before("elect", lambda: urgent.append(asking_office.all.urgent()))
+    asking_office.answer(status["plan"]["digest"])
+    await asking_office.until("Recovered")
+
+    assert urgent == [frozenset({NAMESPACE})]
+    assert asking_office.all.urgent() == frozenset()
+
+
 async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter_no_order(
     asking_office: Office,
 ) -> None:
