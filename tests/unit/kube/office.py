@@ -64,7 +64,7 @@ class Seen:
         self.forgotten.append(recovery)
 
 
-@dataclass
+@dataclass(eq=False)
 class SmallCluster(OpenCluster):
     """An open cluster whose Kafka is the small one."""
 

@@ -46,7 +46,7 @@ def no_such_cluster(key: Key) -> Reason:
     return Reason("InvalidReference", f"there is no WatchedCluster {key[1]} in namespace {key[0]}")
 
 
-@dataclass
+@dataclass(eq=False)
 class OpenCluster:
     """`raw` and `spec`: the WatchedCluster as it was read last. `fingerprint`: of what the connection was made with."""
 

@@ -19,6 +19,7 @@ from kafka_recovery.kube.recoveries.hold_back import named_by
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
+from kafka_recovery.kube.recoveries.waiting import room_of
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.kube.watching.room import Room
@@ -59,6 +60,22 @@ class OpenRecovery:
     room: Room
     mended_by: MendedBy
     undoing_since: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        recovery: PartitionRecovery,
+        cluster: OpenCluster,
+        offline_since: datetime,
+        run: RecoveryRun,
+        journal: RecordJournal,
+        task: asyncio.Task[None],
+    ) -> OpenRecovery:
+        """As it is taken up. `offline_since`: when its cluster was first seen without a leader of its partitions."""
+        meta, room, mended_by = recovery.meta, room_of(recovery), MendedBy.of(recovery)
+        offline_at = min(meta.created_at, offline_since)
+        told = meta.uid, meta.generation, meta.created_at
+        return cls(*told, offline_at, cluster, run, journal, task, room, mended_by)
 
     async def leave(self) -> None:
         """As a crash would."""

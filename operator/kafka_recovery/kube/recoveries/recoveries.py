@@ -95,9 +95,7 @@ class Recoveries:
                     open_.run.wake()
                 else:
                     self._soon(key, timedelta(0))
-        for key, untaken in self._untaken.items():
-            if matching(key, untaken.cluster):
-                self._look_again(key)
+        self._wake_untaken(matching)
         self._waiting.reopened(lambda cluster: self._clusters.get(cluster.key) is cluster)
 
     def stir(self, cluster: Key) -> None:
@@ -105,14 +103,13 @@ class Recoveries:
         for open_ in self._open.values():
             if open_.cluster.key == cluster:
                 open_.run.stir()
-        for key, untaken in self._untaken.items():
-            if (key[0], untaken.cluster) == cluster:
-                self._look_again(key)
+        self._wake_untaken(lambda key, name: (key[0], name) == cluster)
 
-    def _look_again(self, key: Key) -> None:
-        """At one that is not taken up."""
-        self._unchanged.forget(key)
-        self._soon(key, timedelta(0))
+    def _wake_untaken(self, matching: Callable[[Key, str], bool]) -> None:
+        for key, untaken in self._untaken.items():
+            if matching(key, untaken.cluster):
+                self._unchanged.forget(key)
+                self._soon(key, timedelta(0))
 
     def approval_seen(self, key: Key) -> None:
         """Somebody said something about a plan of this recovery; a no is heard in the middle of a wave as well."""
@@ -207,8 +204,7 @@ class Recoveries:
             open_.run.wake()
         open_.mended_by = MendedBy.of(recovery)
         if not open_.run.progress.end:
-            since = open_.undoing_since
-            open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
+            open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, open_.undoing_since)
         self._count(open_.cluster)
         end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
         await self._tell(raw, key, recovery, open_)
@@ -233,8 +229,9 @@ class Recoveries:
             return AGAIN
         if waits.code == Decisive.TOO_MANY_RECOVERIES:
             return backstop()
-        if isinstance(known, Reason) or recovery.cluster_id != known.spec.cluster_id:  # it is woken when that changes
-            self._unchanged.remember(key, raw["metadata"]["resourceVersion"], cluster, known)
+        is_woken = isinstance(known, Reason) or recovery.cluster_id != known.spec.cluster_id  # when that changes
+        if is_woken and self._clusters.get(cluster) == known:  # during its first look nobody could wake it
+            self._unchanged.remember(key, raw, cluster, known)
         elif waits.code != Decisive.JOURNAL_DAMAGED:
             return AGAIN
         return presence_pause()
@@ -244,7 +241,9 @@ class Recoveries:
         if open_ := self._open.pop(key, None):
             await open_.leave()
             self._holders(open_.cluster.key)
-        self._not_taken(key, Untaken(raw["spec"]["clusterRef"]["name"], other, False, held_by(raw)))
+        cluster: str = raw["spec"]["clusterRef"]["name"]
+        self._not_taken(key, Untaken(cluster, other, False, held_by(raw)))
+        self._unchanged.remember(key, raw, (key[0], cluster), other)
         return presence_pause()
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: OpenRecovery) -> None:
@@ -357,20 +356,7 @@ class Recoveries:
         run = self._assembly.run(key, recovery, cluster, journal, scope)
         with about(cluster=cluster.label, recovery="/".join(key)):
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
-        meta = recovery.meta
-        offline_at = min(meta.created_at, cluster.offline_since(scope))
-        self._open[key] = OpenRecovery(
-            meta.uid,
-            meta.generation,
-            meta.created_at,
-            offline_at,
-            cluster,
-            run,
-            journal,
-            task,
-            room_of(recovery),
-            MendedBy.of(recovery),
-        )
+        self._open[key] = OpenRecovery.of(recovery, cluster, cluster.offline_since(scope), run, journal, task)
         return None
 
     async def _scope(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.objects import Key, Objects
 
 
@@ -23,23 +24,27 @@ class Unchanged:
     def __init__(self, objects: Objects, clusters: Clusters) -> None:
         self._objects = objects
         self._clusters = clusters
-        self._told: dict[Key, _Told] = {}
+        self._told: dict[Key, _Told | None] = {}
+        """None: it is being looked at, and nobody has told of a change since that began."""
 
-    def remember(self, key: Key, version: str, cluster: Key, known: OpenCluster | Reason) -> None:
-        """All was told of this one, by what was read then."""
-        self._told[key] = _Told(version, cluster, known)
+    def remember(self, key: Key, raw: Object, cluster: Key, known: OpenCluster | Reason) -> None:
+        """All was told of this one, as it was read; unless somebody told of a change during the look."""
+        if key in self._told:
+            self._told[key] = _Told(raw["metadata"]["resourceVersion"], cluster, known)
 
     def forget(self, key: Key) -> None:
         """It wants a whole look the next time."""
         self._told.pop(key, None)
 
     async def holds(self, key: Key) -> bool:
-        """Whether all was told of it, and neither it nor its cluster is another one since. Raises NotFound."""
+        """Whether all was told of it, and neither it nor its cluster is another one since. Raises NotFound.
+
+        If not, it is looked at now: what changes from here on wants another look.
+        """
         told = self._told.get(key)
-        if told is None:
-            return False
-        version = await self._objects.version_of(key)
-        if version != told.version or self._clusters.get(told.cluster) is not told.known:
-            self.forget(key)
-            return False
-        return True
+        if told is not None:
+            version = await self._objects.version_of(key)
+            if version == told.version and self._clusters.get(told.cluster) == told.known:
+                return True
+        self._told[key] = None
+        return False

@@ -7,15 +7,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.recoveries import NOTICED, RESYNC
 from kafka_recovery.kube.recoveries.status import Phase
+from kafka_recovery.kube.recoveries.unchanged import Unchanged
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.objects import Objects
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
@@ -37,6 +41,12 @@ def suspended(office: Office) -> str:
 def not_open(office: Office) -> str:
     office.clusters.known[PROD] = MISSING
     return MISSING.code
+
+
+def not_there(office: Office) -> str:
+    office.clusters.known.clear()
+    office.api.remove(CLUSTERS, "prod")
+    return "InvalidReference"
 
 
 def for_another_kafka(office: Office) -> str:
@@ -80,7 +90,7 @@ async def test_many_that_wait_ask_only_whether_they_are_still_there_while_nothin
     assert max(Counter(asking_office.api.reads).values()) <= 10
 
 
-@pytest.mark.parametrize("why", [not_open, for_another_kafka])
+@pytest.mark.parametrize("why", [not_open, not_there, for_another_kafka])
 async def test_of_many_that_are_not_taken_up_only_the_version_is_read_while_nothing_changes(
     asking_office: Office, why: Callable[[Office], str]
 ) -> None:
@@ -134,6 +144,36 @@ async def test_a_namespace_is_urgent_while_a_plan_is_carried_out_and_not_while_a
 
     assert urgent == [frozenset({NAMESPACE})]
     assert asking_office.all.urgent() == frozenset()
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_what_is_told_while_it_is_looked_at_wants_another_whole_look(office: Office, changed: bool) -> None:
+    unchanged = Unchanged(Objects(cast(Any, office.api)), cast(Any, office.clusters))
+    raw, known = office.api.recovery(), office.clusters.get(PROD)
+    assert not await unchanged.holds(KEY)
+    if changed:
+        unchanged.forget(KEY)
+    unchanged.remember(KEY, raw, PROD, known)
+
+    assert await unchanged.holds(KEY) is not changed
+
+
+async def test_a_cluster_that_is_opened_while_it_is_looked_for_is_recovered_soon(
+    asking_office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its first look nobody knows yet that it waits for that cluster."""
+    get = asking_office.api.get
+
+    async def opened_meanwhile(path: str, *, deadline: timedelta | None = None) -> Object:
+        if path == CLUSTERS.path(*PROD) and not asking_office.clusters.known:
+            asking_office.open()
+            raise NotFound(404, "NotFound", "not there", path)
+        return await get(path, deadline=deadline)
+
+    monkeypatch.setattr(asking_office.api, "get", opened_meanwhile)
+    asking_office.see()
+
+    await asking_office.until("AwaitingApproval", within=20)
 
 
 async def test_when_a_cool_down_is_over_one_of_many_goes_on_and_the_others_alter_no_order(

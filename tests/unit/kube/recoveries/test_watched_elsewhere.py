@@ -6,8 +6,10 @@ import asyncio
 from datetime import timedelta
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN
+from kafka_recovery.kube.resources.kinds import RECOVERIES
 from unit.kube.office import Office, named_twice
-from unit.kube.our_objects import PROD
+from unit.kube.our_objects import KEY, PROD
 
 ELSEWHERE = Reason("WatchedElsewhere", "the operator whose Lease is two/operator watches it")
 
@@ -21,6 +23,17 @@ async def test_nothing_is_said_of_one_and_once_the_cluster_is_ours_it_is_taken_u
     office.open()
 
     await office.until("Recovered")
+
+
+async def test_of_one_only_the_version_is_read_while_nothing_changes(office: Office) -> None:
+    office.clusters.known[PROD] = ELSEWHERE
+    office.see()
+    await asyncio.sleep(1)
+    office.api.reads.clear()
+    await asyncio.sleep(GONE_WITHIN.total_seconds())
+
+    assert office.api.reads == []
+    assert set(office.api.versions_read) == {RECOVERIES.path(*KEY)}
 
 
 async def test_nor_of_one_that_this_release_can_not_read(office: Office) -> None:
