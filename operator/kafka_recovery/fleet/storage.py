@@ -160,9 +160,7 @@ class Storage:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise StorageUnavailable(
-                f"{self.name(path)}: can't be {what}: {_why(error)}", refused=_refused(error)
-            ) from None
+            raise _unavailable(self.name(path), what, error) from None
 
 
 @dataclass(slots=True)
