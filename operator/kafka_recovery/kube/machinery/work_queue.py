@@ -81,9 +81,9 @@ class WorkQueue(Generic[Key]):
     raises, the key comes back by itself after a pause of its own; being told meanwhile brings it back sooner, but never
     sooner than the first pause: a key that always fails must not keep a worker busy because its object is noisy.
 
-    `owner`: who the key belongs to, such as its namespace. The owner with the fewest looks is next, and the last free
-    worker is for an owner that has none: one with thousands of keys, or with looks that never end, keeps nobody else
-    waiting for longer than a look of its own.
+    `owner`: what a key belongs to, such as its namespace. The owner with the fewest looks is next, and the last free
+    worker is for an owner that has none: one owner with thousands of keys, or with looks that never end, keeps no other
+    waiting for longer than a look of that other's own.
 
     `at_once`: looks of one owner at a time; None: as many as there are workers. `urgent`: the owners for whom something
     goes on that must not wait. They may have more, and meanwhile each other owner has one look at most.
