@@ -291,6 +291,9 @@ class Image:
             partition.begin()
         elif len(steps) == 1 and partition.whole:
             steps[0] = self._with_minimum(partition, steps[0], offset - 1)
+        elif partition.forked:  # no history begins any more, so none of these will be told
+            self._steps -= len(steps)
+            steps.clear()
         steps.append(partition.step(offset, with_elr=self._elr))
         self._steps += 1
         if len(steps) > MOST_STEPS:

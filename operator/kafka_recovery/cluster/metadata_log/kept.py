@@ -58,7 +58,7 @@ class KeptTopic:
     minima: tuple[tuple[int, int], ...]
 
 
-FORMAT = 2
+FORMAT = 3
 """Of what is kept. It grows when a defect of the fold is mended: what was kept with it is not recalled."""
 
 

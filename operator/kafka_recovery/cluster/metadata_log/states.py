@@ -27,6 +27,7 @@ class PartitionState:
     `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
     `moved`: where replicas lay since all were in sync, by broker, and do not lie now.
     `doubted`: members of the ISR whose logs may differ from the leader's, until each has left the ISR.
+    `forked`: logs of it may differ within one leader epoch. Kafka compares epochs alone (KIP-101), and mends none.
     `leaderless_at`: when it lost its leader, by the controller's clock (milliseconds); None: it has one, or unknown.
     """
 
@@ -44,6 +45,7 @@ class PartitionState:
     clean: frozenset[int] = frozenset()
     moved: frozenset[tuple[int, UUID]] = frozenset()
     doubted: frozenset[int] = frozenset()
+    forked: bool = False
     leaderless_at: int | None = None
 
     def begin(self) -> None:
@@ -54,15 +56,16 @@ class PartitionState:
     def go_on(self, known: PartitionState) -> None:
         """It is one that was known, and is written anew as a whole."""
         self.steps, self.whole, self.clean = known.steps, known.whole, known.clean
-        self.moved, self.doubted = known.moved, known.doubted
+        self.moved, self.doubted, self.forked = known.moved, known.doubted, known.forked
         note_moves(self, known.places)
 
     def doubt(self, anew: Collection[int]) -> None:
         """These are other processes since this batch. Kafka 3.9 leaves a broker in the ISR, and lets it lead on, where
-        its session has ended and it was not fenced (KAFKA-18106): it may lack what the others hold.
+        its session has ended and it was not fenced (KAFKA-18106): it may lack what the others hold. A leader that does
+        writes other records at the same offsets in the same epoch, and whoever asks it late keeps what it had there.
         """
         if self.leader in anew:
-            self.whole, self.doubted = False, frozenset(self.isr) - {self.leader}
+            self.whole, self.forked = False, self.forked or len(self.replicas) > 1
         else:
             self.doubted |= frozenset(self.isr).intersection(anew)
 
@@ -101,8 +104,11 @@ class PartitionState:
 
     @property
     def in_sync(self) -> bool:
-        """Whether all replicas are in the ISR, none in doubt, and its leader was not elected uncleanly since."""
-        if self.doubted or self.recovering:
+        """Whether all replicas are in the ISR, none in doubt, and its leader was not elected uncleanly since.
+
+        Of one that forked a member of the ISR may lack what was acknowledged while it was in it.
+        """
+        if self.doubted or self.forked or self.recovering:
             return False
         return len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
 

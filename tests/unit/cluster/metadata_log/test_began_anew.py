@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_recovery.cluster.metadata_log import image as image_module
 from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.domain.ids import BrokerId
 from unit.cluster.metadata_log.test_image import isrs, told
@@ -29,21 +30,42 @@ ALL_STAY = {
 """Changes in which all replicas are in sync, and were before."""
 
 
-@pytest.mark.parametrize("change", [*ALL_STAY.values()][:3], ids=[*ALL_STAY][:3])
-def test_behind_a_leader_that_goes_on_no_history_begins_before_each_follower_was_out_of_the_isr(change: bytes) -> None:
-    """A broker on an empty disk says so in a change of the partition: then the others may hold all of it yet."""
+@pytest.mark.parametrize("change", ALL_STAY.values(), ids=ALL_STAY)
+def test_behind_a_leader_that_went_on_as_another_process_no_history_begins_any_more(change: bytes) -> None:
+    """It wrote beyond the ends of their logs before they asked it. By the leader epoch, the same one, their logs are
+    its log, so they cut nothing off: not when they come back into the ISR, and not when another one leads.
+    """
     log = created()
-    log.add(registered(A, log.end))
-    log.add(change)
     log.add(changed(isr=[A, B]))
-    assert log.history() is None
-
+    log.add(registered(A, log.end))
     log.add(changed(isr=[A, B, C]))
-    assert log.history() is None, "B may be as it was"
+    assert log.history() is None, "C was out of the ISR, and may have got further than what was left of A's log"
 
+    log.add(change)
     log.add(changed(isr=[A, C]))
     log.add(changed(isr=[A, B, C]))
-    assert isrs(log) == [(A, B, C)]
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A, B, C], leader=B))
+    assert log.history() is None, "all were out of the ISR, and whoever asks the leader has asked for a later epoch"
+
+
+def test_a_leader_that_went_on_without_followers_begins_its_history_anew() -> None:
+    log = created(replicas=(B,))
+    log.add(registered(B, log.end))
+    log.add(changed(leader=B))
+
+    assert isrs(log) == [(B,)]
+
+
+def test_steps_of_which_no_history_is_told_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_module, "MOST_STEPS_IN_ALL", 5)
+    log = created()
+    log.add(registered(A, log.end))
+    for _ in range(5):
+        log.add(changed(isr=[A, B]))
+        log.add(changed(isr=[A, B, C]))
+
+    assert log.image().doubt is None
 
 
 @pytest.mark.parametrize("change", ALL_STAY.values(), ids=ALL_STAY)
