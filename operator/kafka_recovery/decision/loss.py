@@ -231,14 +231,15 @@ def _is_intact(
 
 
 def _is_known_process(id: BrokerId, history: PartitionHistory, cluster: ClusterState) -> bool:
-    """Whether the process that answered is the one that the history knows last, as far as it tells.
+    """Whether the process that answered is the one that the history knows last, by its epoch or by what it has applied.
 
     A process registers before it answers. One that has applied more than the history tells may have registered in what
-    is missing: a controller that was overthrown and does not know it yet tells what was committed under it.
+    is missing: a controller that was overthrown and does not know it yet tells what was committed under it. Who is back
+    after a silence may tell of its log and not yet of what it has applied, for nobody waits for that.
     """
     broker = cluster.broker(id)
-    if broker is None:
-        return True
+    if broker is None or (broker.metadata_offset is None and broker.epoch is None):
+        return False
     known = max((start.epoch for start in history.starts if start.broker == id), default=None)
     return (broker.metadata_offset or 0) <= history.as_of and broker.epoch in (None, known)
 

@@ -18,7 +18,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.judging import naive_proofs
 from unit.decision.incident import Held, broker, evidence, history, log, partition, started, step
 
-CLUSTER = evidence().cluster
+CLUSTER = evidence(brokers=tuple(map(broker, (2, 3, 4)))).cluster
 
 
 def lossof(
@@ -297,14 +297,29 @@ def test_of_a_broker_that_stopped_cleanly_and_came_back_the_new_process_has_to_b
 
 
 @pytest.mark.parametrize("chosen", [2, 3])
-@pytest.mark.parametrize(("applied", "proven"), [(None, True), (1000, True), (1001, False)])
-def test_a_broker_that_has_applied_more_than_the_history_tells_may_be_another_process(
-    applied: int | None, proven: bool, chosen: int
+@pytest.mark.parametrize(
+    ("applied", "epoch", "proven"),
+    [
+        (1000, None, True),
+        (1001, None, False),
+        (None, None, False),
+        (None, 1, True),
+        (1000, 1, True),
+        (None, 950, False),
+    ],
+)
+def test_a_broker_that_may_have_applied_more_than_the_history_tells_may_be_another_process(
+    applied: int | None, epoch: int | None, proven: bool, chosen: int
 ) -> None:
     """A controller that was overthrown, and does not know it yet, tells nothing of a broker that registered since."""
-    cluster = evidence(brokers=(broker(2), broker(3, metadata_offset=applied))).cluster
+    cluster = evidence(brokers=(broker(2), broker(3, metadata_offset=applied, epoch=epoch))).cluster
     loss = lossof(BEHIND, chosen, history(*IN_ELR, intact=(3,)), cluster)
     assert (loss.loss_class is LossClass.LOSSLESS) is proven
+
+
+def test_a_broker_that_nobody_lists_may_be_another_process() -> None:
+    loss = lossof(BEHIND, 3, history(*IN_ELR, intact=(3,)), evidence(brokers=(broker(2),)).cluster)
+    assert loss.loss_class is LossClass.UNKNOWN
 
 
 # Intact, concluded from starts

@@ -103,6 +103,8 @@ def _intact(replica: Replica, partition: PartitionEvidence, history: PartitionHi
     if told and told[0] != max(known, default=None):
         return False
     applied = {broker.id: broker.metadata_offset for broker in cluster.brokers}.get(replica.broker)
+    if applied is None and not told:
+        return False
     if applied is not None and applied > history.as_of:
         return False
     watermarks = [each.log.high_watermark for each in partition.replicas if each.log is not None]
