@@ -217,7 +217,7 @@ class Image:
         if known is None:
             self._by_topic[name].append(key)
         else:
-            made.go_on(known)
+            made.go_on(known, self._processes)
         self._partitions[key] = made
         self._touch(offset, key, made)
 
@@ -235,7 +235,7 @@ class Image:
             if told is not None:
                 setattr(partition, field_name, tuple(told))
         if lay is not None:
-            note_moves(partition, lay)
+            note_moves(partition, lay, self._processes)
         if record.leader_recovery_state >= 0:
             partition.recovering = record.leader_recovery_state == _RECOVERING
         if record.leader != _SAME_LEADER:

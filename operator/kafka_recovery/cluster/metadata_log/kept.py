@@ -101,8 +101,9 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
     known = ((key, fold.partitions[key]) for key in out_of_sync)
     whole = {key: each for key, each in known if each.whole and not each.doubted}
     partitions = tuple(
-        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)), each.leaderless_at)
+        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(lay)), each.leaderless_at)
         for key, each in whole.items()
+        for lay in [each.lay_with(each.moving)]
     )
     oldest: dict[int, int] = {}
     for each in whole.values():

@@ -57,6 +57,11 @@ class Processes:
         for known in self.known.values():
             known[-1:] = [replace(each, failed=each.directories) for each in known[-1:]]
 
+    def directories_of(self, id: int) -> frozenset[UUID]:
+        """What the broker's newest process has, and has not lost."""
+        known = self.known.get(id, [])
+        return known[-1].directories - known[-1].failed if known else frozenset()
+
     def since(self, id: int, offset: int) -> Sequence[Registration]:
         """The registration of the process that ran at this offset, and every later one."""
         known = self.known.get(id, [])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kafka_recovery.cluster.metadata_log.processes import Registration
+from kafka_recovery.cluster.metadata_log.processes import Processes, Registration
 from kafka_recovery.domain.history import HistoryStep
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset
 
@@ -25,7 +25,8 @@ class PartitionState:
     """A partition as the log has it now. `steps` begin at the last one with all replicas in sync, if `whole`.
 
     `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
-    `moved`: where replicas lay since all were in sync, by broker, and do not lie now.
+    `moved`: where replicas lay since all were in sync, by broker, and do not lie now. `moving`: brokers whose running
+    process has moved its log, whenever that was.
     `doubted`: members of the ISR whose logs may differ from the leader's, until each has left the ISR.
     `forked`: logs of it may differ within one leader epoch. Kafka compares epochs alone (KIP-101), and mends none.
     `leaderless_at`: when it lost its leader, by the controller's clock (milliseconds); None: it has one, or unknown.
@@ -44,6 +45,7 @@ class PartitionState:
     whole: bool = False
     clean: frozenset[int] = frozenset()
     moved: frozenset[tuple[int, UUID]] = frozenset()
+    moving: frozenset[int] = frozenset()
     doubted: frozenset[int] = frozenset()
     forked: bool = False
     leaderless_at: int | None = None
@@ -53,21 +55,32 @@ class PartitionState:
         self.steps.clear()
         self.whole, self.clean, self.moved = True, frozenset(), frozenset()
 
-    def go_on(self, known: PartitionState) -> None:
+    def go_on(self, known: PartitionState, processes: Processes) -> None:
         """It is one that was known, and is written anew as a whole."""
         self.steps, self.whole, self.clean = known.steps, known.whole, known.clean
-        self.moved, self.doubted, self.forked = known.moved, known.doubted, known.forked
-        note_moves(self, known.places)
+        self.moved, self.moving = known.moved, known.moving
+        self.doubted, self.forked = known.doubted, known.forked
+        note_moves(self, known.places, processes)
 
     def doubt(self, anew: Collection[int]) -> None:
         """These are other processes since this batch. Kafka 3.9 leaves a broker in the ISR, and lets it lead on, where
         its session has ended and it was not fenced (KAFKA-18106): it may lack what the others hold. A leader that does
         writes other records at the same offsets in the same epoch, and whoever asks it late keeps what it had there.
         """
+        if behind := self.moving.intersection(anew):
+            self.moved, self.moving = self.lay_with(behind), self.moving - behind
         if self.leader in anew:
             self.whole, self.forked = False, self.forked or len(self.replicas) > 1
         else:
             self.doubted |= frozenset(self.isr).intersection(anew)
+
+    def lay_with(self, behind: Collection[int]) -> frozenset[tuple[int, UUID]]:
+        """Where replicas lay, if those of these brokers may be in no place with all that they held.
+
+        A broker tells of a move before it is over: it goes on with the log in the old place until the copy of it in the
+        new one has all of it. Its next process takes that copy, however far it is (KIP-858).
+        """
+        return self.moved | {(id, UNASSIGNED) for id in behind}
 
     def step(self, offset: int, *, with_elr: bool) -> HistoryStep:
         """As it stands since this offset; which minimum counts is not known yet."""
@@ -113,11 +126,15 @@ class PartitionState:
         return len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
 
 
-def note_moves(partition: PartitionState, before: Mapping[int, UUID]) -> None:
-    """What lay elsewhere `before` is remembered to have lain there: nobody tells whether the log came with it."""
+def note_moves(partition: PartitionState, before: Mapping[int, UUID], processes: Processes) -> None:
+    """What lay elsewhere `before` is remembered to have lain there: nobody tells whether the log came with it.
+
+    Where the broker's process has that directory, it is that process which moves the log.
+    """
     now = partition.places
     if moved := {(id, place) for id, place in before.items() if now.get(id, place) != place}:
         partition.moved |= moved
+        partition.moving |= {id for id, place in moved if place in processes.directories_of(id)}
 
 
 def directory_of(partition: PartitionState, id: int, has: Registration) -> str | None:

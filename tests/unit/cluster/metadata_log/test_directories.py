@@ -116,24 +116,63 @@ def test_neither_is_one_of_a_broker_that_had_stopped_cleanly() -> None:
     assert not is_intact(BrokerId(B), told(lost))
 
 
-def test_a_copy_that_a_living_process_moved_is_intact_as_long_as_both_disks_are_there() -> None:
+def test_a_copy_that_its_process_was_moving_is_not_intact_though_both_disks_are_there() -> None:
+    """The next process takes the copy on the new disk, which need not have got to the end of the old one."""
     log = with_two_disks()
     log.add(lies_in(SECOND))
-    log.add(registered(B, log.end, disks=BOTH))
-    assert is_b_intact(log)
+    assert is_b_intact(log), "the process went on"
 
-    log.add(registered(B, log.end, disks=[SECOND]))
+    log.add(registered(B, log.end, disks=BOTH))
     assert not is_b_intact(log)
 
 
-def test_a_move_from_before_all_were_in_sync_is_over() -> None:
+@pytest.mark.parametrize("when", ["all in sync", "before"])
+def test_a_move_in_a_partition_in_sync_need_not_be_over_when_its_process_ends(when: str) -> None:
+    log = with_two_disks()
+    log.add(*([lies_in(SECOND)] if when == "before" else []), changed(isr=[A, B, C], leader=A))
+    log.add(*([] if when == "before" else [lies_in(SECOND)]), minimum_of("orders", "2"))
+    log.add(changed(isr=[A]))
+    assert is_b_intact(log)
+
+    log.add(registered(B, log.end, disks=BOTH))
+    assert not is_b_intact(log)
+
+
+def test_a_move_that_ended_with_its_process_is_over_once_all_are_in_sync() -> None:
     log = with_two_disks()
     log.add(lies_in(SECOND))
-    log.add(changed(isr=[A, B, C], leader=A))
+    log.add(registered(B, log.end, disks=BOTH))
+    log.add(changed(leader=A))
+    log.add(changed(isr=[A, B, C]))
     log.add(changed(isr=[A]))
     log.add(registered(B, log.end, disks=[SECOND]))
 
     assert is_b_intact(log)
+
+
+def test_a_copy_that_was_begun_anew_in_another_place_is_not_being_moved() -> None:
+    log = with_two_disks()
+    log.add(registered(B, log.end, disks=[SECOND]))
+    log.add(lies_in(SECOND))
+    log.add(changed(leader=A))
+    log.add(changed(isr=[A, B, C]))
+    log.add(changed(isr=[A]))
+    log.add(registered(B, log.end, disks=[SECOND]))
+
+    assert is_b_intact(log)
+
+
+def test_a_copy_that_is_being_moved_is_remembered_so_when_kafka_has_cut_the_log_off() -> None:
+    log = with_two_disks()
+    epoch = told(log).starts[-1].epoch
+    log.add(lies_in(SECOND))
+    cut = log.end
+    log.add(record("NoOp", 0, Values()))
+    state = cut_off(registered(B, epoch, disks=BOTH), (DISKS[A], SECOND, DISKS[C]))
+    kept = log.image().kept()
+    log.add(registered(B, log.end, disks=BOTH))
+
+    assert not is_intact(BrokerId(B), on_one_boot(restarted(log, kept, cut, state).history(ORDERS, 0)))
 
 
 @pytest.mark.parametrize("place", [LOST, UNASSIGNED], ids=["lost", "unassigned"])
