@@ -111,6 +111,21 @@ def test_what_was_kept_begins_no_outage_of_a_partition_that_has_a_leader() -> No
     assert again.leaderless_at(ORDERS, 0) is None
 
 
+def test_what_was_read_of_an_outage_counts_for_more_than_what_was_kept_of_it() -> None:
+    """Who kept it may have read it by a clock that could not be believed."""
+    log, cut = left_one_by_one(B, C)
+    log.add(changed(leader=NO_LEADER))
+    lost, kept = log.image().leaderless_at(ORDERS, 0), log.image().kept()
+    assert kept is not None
+    untold = replace(kept, partitions=tuple(replace(each, leaderless_at=None) for each in kept.partitions))
+
+    again = restarted(log, untold, cut, cut_off((A,)))
+
+    assert again.history(ORDERS, 0) == log.history()
+    assert lost is not None
+    assert again.leaderless_at(ORDERS, 0) == lost
+
+
 def test_what_is_in_sync_is_not_kept() -> None:
     log = created()
     log.add(changed(isr=[A, B]))
