@@ -129,12 +129,12 @@ class PartitionState:
 def note_moves(partition: PartitionState, before: Mapping[int, UUID], processes: Processes) -> None:
     """What lay elsewhere `before` is remembered to have lain there: nobody tells whether the log came with it.
 
-    Where the broker's process has that directory, it is that process which moves the log.
+    Where the broker's process has both directories, it is that process which moves the log.
     """
     now = partition.places
     if moved := {(id, place) for id, place in before.items() if now.get(id, place) != place}:
         partition.moved |= moved
-        partition.moving |= {id for id, place in moved if place in processes.directories_of(id)}
+        partition.moving |= {id for id, place in moved if {place, now[id]} <= processes.directories_of(id)}
 
 
 def directory_of(partition: PartitionState, id: int, has: Registration) -> str | None:
