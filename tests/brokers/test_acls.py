@@ -296,7 +296,7 @@ def test_who_is_not_let_in_hears_a_sentence_and_leaves_no_journal(
     words = ("--all-offline-partitions", "--bootstrap-server", server, "--command-config", str(config))
     failed = command(TOOL, "recover", *words)
 
-    assert (failed.returncode, failed.stdout) == (3, ""), failed.stderr
+    assert (failed.returncode, failed.stdout) == (6, ""), failed.stderr
     assert "Traceback" not in failed.stderr
     assert f"{server}: SCRAM-SHA-512 refused user recovers: wrong user or password" in failed.stderr
     assert_no_secret(failed, tmp_path / "state", secret)
