@@ -11,6 +11,7 @@ from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from testbed.cluster import RealKafka
+from testbed.scenarios import lead_on
 
 pytestmark = pytest.mark.brokers
 
@@ -27,21 +28,7 @@ async def test_behind_a_leader_that_led_on_as_another_process_a_follower_in_sync
 
     Takes 25 s: sessions have to run out, and a broker and the controller start anew.
     """
-    kafka.create_topic(FORKED, [[1, 2, 3]], min_insync_replicas=2)
-    kafka.produce(FORKED, 0, 5, "all-three")
-    kafka.freeze(3)
-    kafka.wait_until_fenced(3)
-    kafka.produce(FORKED, 0, 40, "one-and-two")
-    kafka.freeze(2)
-    kafka.wait_until_fenced(2)
-    kafka.kill_controller()
-    kafka.kill(1)
-    kafka.lose_page_cache(1, FORKED, 0)
-    kafka.start(1, wait=False)
-    kafka.start_controller()
-    kafka.wait_for(FORKED, lambda state: state.leader == 1, 60)
-    kafka.thaw(3)
-    kafka.wait_for(FORKED, lambda state: set(state.isr) == {1, 3}, 60)
+    lead_on(kafka, FORKED)
     told = [each for number in range(60) for each in kafka.produce(FORKED, 0, 1, f"one-and-three-{number}")]
     kafka.thaw(2)
     state = kafka.wait_for(FORKED, lambda state: set(state.isr) == {1, 2, 3}, 60)[0]

@@ -19,6 +19,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from testbed import metadata
 from testbed.cluster import RealKafka
+from testbed.scenarios import lead_on
 from testbed.topics import configure
 from testbed.waiting import wait_until
 
@@ -270,22 +271,7 @@ async def test_a_leader_that_began_anew_and_was_not_elected_again_proves_nothing
 
     Takes 45 s: four sessions have to run out, and a broker and the controller start anew.
     """
-    kafka.create_topic(AGAIN, [[1, 2, 3]], min_insync_replicas=2)
-    told = kafka.produce(AGAIN, 0, 5, "all-three")
-    kafka.freeze(3)
-    kafka.wait_until_fenced(3)
-    told += kafka.produce(AGAIN, 0, 40, "one-and-two")
-    kafka.freeze(2)
-    kafka.wait_until_fenced(2)
-    kafka.kill_controller()
-    kafka.kill(1)
-    kafka.lose_page_cache(1, AGAIN, 0)
-    kafka.start(1, wait=False)
-    kafka.start_controller()
-    kafka.wait_for(AGAIN, lambda state: state.leader == 1, 60)
-    kafka.thaw(3)
-    state = kafka.wait_for(AGAIN, lambda state: set(state.isr) == {1, 3}, 60)[0]
-    assert (state.leader, state.leader_epoch) == (1, 0), "it was elected anew"
+    told = lead_on(kafka, AGAIN)
     kafka.produce(AGAIN, 0, 40, "one-and-three")
     kafka.freeze(3)
     kafka.wait_until_fenced(3)

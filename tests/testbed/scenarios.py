@@ -109,6 +109,31 @@ def freeze_and_kill(
     return _offline(kafka, topic, survivors, dead, epochs, acknowledged, held)
 
 
+def lead_on(kafka: RealKafka, topic: str) -> list[str]:
+    """Broker 1 loses the end of its log and leads on as another process; 3 follows, 2 is frozen and has all of it.
+
+    Kafka 3.9 lets it, for nobody else sends heartbeats to a new controller (KAFKA-18106).
+    Returns what was acknowledged before.
+    """
+    kafka.create_topic(topic, [[1, 2, 3]], min_insync_replicas=2)
+    told = kafka.produce(topic, 0, 5, "all-three")
+    kafka.freeze(3)
+    kafka.wait_until_fenced(3)
+    told += kafka.produce(topic, 0, 40, "one-and-two")
+    kafka.freeze(2)
+    kafka.wait_until_fenced(2)
+    kafka.kill_controller()
+    kafka.kill(1)
+    kafka.lose_page_cache(1, topic, 0)
+    kafka.start(1, wait=False)
+    kafka.start_controller()
+    kafka.wait_for(topic, lambda state: state.leader == 1, 60)
+    kafka.thaw(3)
+    state = kafka.wait_for(topic, lambda state: set(state.isr) == {1, 3}, 60)[0]
+    assert (state.leader, state.leader_epoch) == (1, 0), "it was elected anew"
+    return told
+
+
 def _others(kafka: RealKafka, survivors: Collection[int]) -> tuple[int, ...]:
     others = tuple(broker for broker in kafka.running if broker not in survivors)
     if not others or not survivors or not set(survivors) <= set(kafka.running):

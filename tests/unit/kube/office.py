@@ -148,7 +148,7 @@ class Office:
         self.clusters, self.events, self.metrics = Clusters(), Told(), Metrics()
         self.switch = OperatorSwitch(Authority.AUTOMATIC)
         self.looks: list[Key] = []
-        self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=self.WORKERS)
+        self.queue: WorkQueue[Key] = WorkQueue(self._look, owner=lambda key: key[0], workers=self.WORKERS)
         self.all = Recoveries(
             cast(Any, api),
             cast(Any, self.clusters),

@@ -2,7 +2,7 @@
 
 The model of controller-runtime's queue on asyncio: an event only says *which* object, never what to do with it.
 
-    queue = WorkQueue(reconcile, workers=8)
+    queue = WorkQueue(reconcile, owner=lambda key: key[0])
     task = asyncio.create_task(queue.run())
     queue.add(("kafka", "orders-1"))
 """
@@ -65,11 +65,6 @@ class _Told:
     more: int = 0
 
 
-def each_alone(key: Hashable) -> Hashable:
-    """No key has anything to do with another: first come, first served."""
-    return key
-
-
 def nothing_expected(error: Exception) -> str | None:
     """Every failure is an error of our own."""
 
@@ -98,11 +93,11 @@ class WorkQueue(Generic[Key]):
         self,
         reconcile: Callable[[Key], Awaitable[timedelta | None]],
         *,
+        owner: Callable[[Key], Hashable],
         workers: int = 8,
         first_pause: timedelta = FIRST_PAUSE,
         longest_pause: timedelta = LONGEST_PAUSE,
         chance: random.Random | None = None,
-        owner: Callable[[Key], Hashable] = each_alone,
         at_once: int | None = None,
         urgent: Callable[[], Collection[Hashable]] = tuple,
         expected: Callable[[Exception], str | None] = nothing_expected,

@@ -53,6 +53,7 @@ NOTICED = timedelta(seconds=1)
 _STUCK = frozenset({Decisive.JOURNAL_DAMAGED, Decisive.CLUSTER_ID_MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 _URGENT = frozenset({Phase.PLANNING, Phase.ELECTING, Phase.RESTORING})
+"""Partitions may be without a leader for as long as this takes; in all other phases somebody else is waited for."""
 
 
 class Recoveries:

@@ -55,7 +55,7 @@ class Looks:
 async def working(
     looks: Look, workers: int = 8, longest_pause: timedelta = 60 * SECOND, seed: int = 1
 ) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue(looks, workers=workers, longest_pause=longest_pause, chance=random.Random(seed))
+    queue = WorkQueue(looks, owner=str, workers=workers, longest_pause=longest_pause, chance=random.Random(seed))
     task = asyncio.create_task(queue.run())
     await asyncio.sleep(0)
     yield queue
@@ -75,7 +75,7 @@ class TestInLine:
     @taking_no_time
     async def test_of_what_is_due_already_no_later_wish_counts(self) -> None:
         looks = Looks()
-        queue = WorkQueue(looks)
+        queue = WorkQueue(looks, owner=str)
         queue.add("a")
         queue.add("a", timedelta(seconds=30))
         task = asyncio.create_task(queue.run())
@@ -254,7 +254,7 @@ class TestFailing:
         async def stops(key: str) -> None:
             raise LeaseLost
 
-        queue = WorkQueue(stops)
+        queue = WorkQueue(stops, owner=str)
         queue.add("a")
         with pytest.raises(LeaseLost):
             await queue.run()
@@ -303,7 +303,7 @@ class TestStopping:
 
     @taking_no_time
     async def test_a_stopped_queue_does_not_run(self) -> None:
-        queue = WorkQueue(Looks())
+        queue = WorkQueue(Looks(), owner=str)
         await queue.stop(AT_ONCE)
         await queue.run()
 

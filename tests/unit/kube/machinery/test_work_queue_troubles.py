@@ -23,7 +23,7 @@ async def fails(keys: int, seconds: float, expected: Callable[[Exception], str |
         looks += 1
         raise ConnectionError("no way")
 
-    queue = WorkQueue(badly, expected=expected)
+    queue = WorkQueue(badly, owner=str, expected=expected)
     for number in range(keys):
         queue.add(f"recovery-{number}")
     task = asyncio.create_task(queue.run())
