@@ -9,6 +9,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Looked
 from kafka_recovery.simulator.histories.findings import KEPT, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.host.weather import WireFault
 
 CONTRADICTS = "LogEndsContradict"
 """The problem of a replica whose broker told two ends of its log."""
@@ -35,7 +36,12 @@ def who_contradicts_itself_is_named(story: Chronicle, scenario: Scenario) -> Exa
 
 
 def nobody_else_is_named(story: Chronicle, scenario: Scenario) -> Examined:
-    """No broker is said to contradict itself that has told the truth."""
+    """No broker is said to contradict itself that has told the truth.
+
+    Where answers were garbled on the way, an engine may have read two ends of a broker that told one.
+    """
+    if story.struck.get(WireFault.GARBLED):
+        return
     wrong = {told.broker for told in story.misreported}
     for look, partition, replica in _measured(story):
         if replica.problem is not None and replica.problem.code == CONTRADICTS:
