@@ -205,12 +205,15 @@ class Chronicle:
             if state is not None and began <= until and end >= since
         )
 
-    def last_look(self, asked: Asked, id: TopicPartition) -> Looked | None:
-        """The newest evidence about a partition that the process had when it asked."""
+    def looks(self, asked: Asked, id: TopicPartition) -> Iterator[Looked]:
+        """The evidence about a partition that the process had when it asked, the newest first."""
         for looked in reversed(self.looked):
             if looked.process == asked.process and looked.at <= asked.at and looked.partition(id) is not None:
-                return looked
-        return None
+                yield looked
+
+    def last_look(self, asked: Asked, id: TopicPartition) -> Looked | None:
+        """The newest of them."""
+        return next(self.looks(asked, id), None)
 
     def copies(self, evidence: Evidence) -> Iterator[tuple[tuple[TopicPartition, BrokerId], Copy]]:
         """The true logs of the replicas that were measured."""

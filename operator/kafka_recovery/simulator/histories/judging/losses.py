@@ -143,9 +143,17 @@ def _fits(loss: Loss) -> bool:
 
 
 def _records_at_the_last_look(story: Chronicle, asked: Asked, request: ElectionRequest) -> frozenset[RecordId]:
-    """What the designated leader held when its process looked for the last time."""
-    looked = story.last_look(asked, request.id)
-    copy = looked.copies.get((request.id, request.designated)) if looked else None
+    """What the designated leader held when its process looked for the last time.
+
+    Copies are noted when a look ends. A disk that was lost between its broker's answer and that moment held what an
+    earlier look noted, if that ends where the answer says.
+    """
+    looks = list(story.looks(asked, request.id))
+    seen = next((look.partition(request.id) for look in looks), None)
+    replica = seen.replica(request.designated) if seen else None
+    told = replica.log.end if replica and replica.log else None
+    copies = [look.copies.get((request.id, request.designated)) for look in looks]
+    copy = next((copy for copy in copies if copy and copy.end == told), copies[0] if copies else None)
     batches = copy.batches if copy else ()
     return frozenset(RecordId(b.producer, b.sequence + n) for b in batches for n in range(b.records))
 
