@@ -15,7 +15,7 @@ from uuid import UUID
 from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.cluster.metadata_log.batches import Batch
-from kafka_recovery.cluster.metadata_log.kept import Folded, KeptHistory, kept_of, recall
+from kafka_recovery.cluster.metadata_log.kept import Folded, KeptHistory, heed, kept_of, recall
 from kafka_recovery.cluster.metadata_log.minimum import NAME, LogTime, Minima
 from kafka_recovery.cluster.metadata_log.processes import Processes
 from kafka_recovery.cluster.metadata_log.records import (
@@ -103,17 +103,19 @@ class Image:
         last = max(0, end - 1)
         trouble = f"the metadata snapshot at offset {end} can't be read"
         self._all_at_once(self._of_snapshot(last, batches), last, trouble, news=False)
+        self._processes.unseen = self._processes.may_move
         self.upto, self.epoch, self.at = end, epoch, None
         self._recall()
 
     def _recall(self) -> None:
-        """Take what was kept, at the very place of which it was kept; beyond it, it has a gap behind it."""
+        """Take what was kept at its own place, beyond which it has a gap; what speaks against a proof, anywhere."""
         kept = self.awaited
         if kept is None or self.upto < kept.upto or self.doubt is not None:
             return
         self.awaited = None
         is_here = (self.upto, self.epoch, self.at) == (kept.upto, kept.epoch, kept.time)
         more = recall(kept, self._folded()) if is_here else None
+        heed(kept.cautions, self._partitions)
         if more is None:
             _LOG.warning("the history that was kept up to offset %d is not of this metadata log", kept.upto)
         else:
@@ -327,7 +329,8 @@ class Image:
     def _doubt_who_began_anew(self) -> None:
         if anew := self._processes.anew:
             for partition in self._partitions.values():
-                partition.doubt(anew)
+                partition.doubt(anew, self._processes.unseen)
+            self._processes.unseen -= anew
             anew.clear()
 
     def _with_minimum(self, partition: PartitionState, step: HistoryStep, upto: int) -> HistoryStep:

@@ -1,7 +1,8 @@
 """What a reading of the metadata log kept for a later one, for Kafka cuts its log off behind a snapshot (KIP-630).
 
 A snapshot tells how every partition stands and nothing of how that came about. So what is worth keeping is the history
-of each partition that is out of sync: one that is in sync begins its history anew, in a snapshot as well.
+of each partition that is out of sync: one that is in sync begins its history anew, in a snapshot as well. And of any
+partition what keeps it from being in sync, or a copy from being intact, and stands in no snapshot.
 """
 
 from __future__ import annotations
@@ -36,6 +37,17 @@ class KeptPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptCaution:
+    """What speaks against a proof and is told by no snapshot of the partition, in sync or not: as in PartitionState."""
+
+    topic_id: UUID
+    index: int
+    doubted: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()
+    forked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class KeptRegistration:
     """A registration of a broker's process, as in `Registration`."""
 
@@ -58,7 +70,7 @@ class KeptTopic:
     minima: tuple[tuple[int, int], ...]
 
 
-FORMAT = 3
+FORMAT = 4
 """Of what is kept. It grows when a defect of the fold is mended: what was kept with it is not recalled."""
 
 
@@ -69,8 +81,9 @@ class KeptHistory:
     `upto`: the first offset that is not in it; `epoch`: of the quorum, and `time`: the controller's clock
     (milliseconds), both at the record before. A quorum restored from a backup may come to the same offset in an epoch
     of the same number, and never at the same time. Registrations are those of the brokers that held replicas in these
-    histories, oldest first, from the process on that ran when the oldest of these histories began. Raises ValueError
-    for another format.
+    histories, oldest first, from the process on that ran when the oldest of these histories began. `seen`: brokers
+    with several directories of whose running process it is known which copies it moved. Raises ValueError for another
+    format.
     """
 
     upto: int
@@ -79,6 +92,8 @@ class KeptHistory:
     partitions: tuple[KeptPartition, ...]
     topics: tuple[KeptTopic, ...]
     registrations: tuple[KeptRegistration, ...]
+    cautions: tuple[KeptCaution, ...] = ()
+    seen: tuple[int, ...] = ()
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -101,9 +116,13 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
     known = ((key, fold.partitions[key]) for key in out_of_sync)
     whole = {key: each for key, each in known if each.whole and not each.doubted}
     partitions = tuple(
-        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(lay)), each.leaderless_at)
+        KeptPartition(*key, tuple(each.steps), tuple(sorted(each.clean)), tuple(sorted(each.moved)), each.leaderless_at)
         for key, each in whole.items()
-        for lay in [each.lay_with(each.moving)]
+    )
+    cautions = tuple(
+        KeptCaution(*key, tuple(sorted(each.doubted)), tuple(sorted(each.moving)), each.forked)
+        for key, each in fold.partitions.items()
+        if each.doubted or each.moving or each.forked
     )
     oldest: dict[int, int] = {}
     for each in whole.values():
@@ -118,7 +137,15 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
         KeptTopic(name, fold.made.get(name, 0), tuple(fold.minima.of(name)))
         for name in sorted({each.topic for each in whole.values()})
     ]
-    return KeptHistory(upto, epoch, time, partitions, tuple(topics), tuple(registrations))
+    seen = tuple(sorted(fold.processes.may_move - fold.processes.unseen))
+    return KeptHistory(upto, epoch, time, partitions, tuple(topics), tuple(registrations), cautions, seen)
+
+
+def heed(cautions: Iterable[KeptCaution], partitions: Mapping[Key, PartitionState]) -> None:
+    """They hold wherever a fold has come to, and whatever it can't know of before: a topic's id never comes back."""
+    for each in cautions:
+        if (state := partitions.get((each.topic_id, each.index))) is not None:
+            state.heed(doubted=each.doubted, moving=each.moving, forked=each.forked)
 
 
 def recall(kept: KeptHistory, fold: Folded) -> int | None:
@@ -127,15 +154,15 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
     Returns how many steps it has more than before.
 
     A fold from a snapshot has the same partitions in the same state, and their steps and the brokers' processes since
-    the snapshot. If anything differs, nothing is taken.
+    the snapshot. If anything differs, nothing is taken. What was kept counts for more than a history that began with
+    the snapshot: all that are in the ISR there may be in sync, or in doubt.
     """
-    lacking: list[tuple[PartitionState, KeptPartition]] = []
+    found_here: list[tuple[PartitionState, KeptPartition]] = []
     for each in kept.partitions:
         state = fold.partitions.get((each.topic_id, each.index))
         if state is None or not state.steps or not _agree(each.steps, state.steps):
             return None
-        if not state.whole:
-            lacking.append((state, each))
+        found_here.append((state, each))
     longer = {id: _with_earlier(of_one, fold.processes.known.get(id, [])) for id, of_one in _by_broker(kept).items()}
     found = {id: known for id, known in longer.items() if known is not None}
     if len(found) < len(longer) or not all(
@@ -143,11 +170,12 @@ def recall(kept: KeptHistory, fold: Folded) -> int | None:
     ):
         return None
     fold.processes.known.update(found)
+    fold.processes.unseen -= set(kept.seen)
     for topic in kept.topics:
         fold.made[topic.name] = topic.made_at
         fold.minima.put(topic.name, topic.minima)
     more = 0
-    for state, each in lacking:
+    for state, each in found_here:
         more += len(each.steps) - len(state.steps)
         state.steps, state.whole = list(each.steps), True
         state.clean, state.moved = frozenset(each.clean), frozenset(each.moved)

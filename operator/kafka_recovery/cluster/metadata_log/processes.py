@@ -31,11 +31,13 @@ class Registration:
 class Processes:
     """The fold over the records that tell of them. `known`: each broker's registrations, oldest first.
 
-    `anew`: the brokers of which another process has begun, until somebody clears it.
+    `anew`: the brokers of which another process has begun, until somebody clears it. `unseen`: those of whose running
+    process it is not known which copies it moved between its directories.
     """
 
     known: dict[int, list[Registration]] = field(default_factory=dict)
     anew: set[int] = field(default_factory=set)
+    unseen: set[int] = field(default_factory=set)
 
     def replay(self, record: Any) -> None:
         """The next one of these; any other tells nothing."""
@@ -51,6 +53,11 @@ class Processes:
                 known = self.known.get(record.broker_id, [])
                 if known and known[-1].epoch == record.broker_epoch:
                     known[-1] = replace(known[-1], failed=known[-1].directories - frozenset(record.log_dirs))
+
+    @property
+    def may_move(self) -> set[int]:
+        """The brokers whose newest process has several directories."""
+        return {id for id, known in self.known.items() if known and len(known[-1].directories) > 1}
 
     def lose(self) -> None:
         """A record that may tell of directories that failed can't be read: all of them may have."""

@@ -261,7 +261,10 @@ class MetadataLog:
         self._controllers.insert(0, address)
 
     async def _load_snapshot(self, cluster_id: str, at: Address, told: Any) -> None:
-        """Begin anew with the oldest snapshot there is: what was known before has a gap behind it."""
+        """Begin anew with the oldest snapshot there is: what was known before has a gap behind it, and counts only
+        where it speaks against a proof.
+        """
+        self.kept()
         newest = told.snapshot_id
         tried = range(newest.epoch, max(-1, newest.epoch - EPOCHS_TRIED), -1)
         oldest = [(told.log_start_offset, epoch) for epoch in tried] if told.log_start_offset > 0 else []

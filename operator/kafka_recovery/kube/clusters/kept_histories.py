@@ -71,7 +71,7 @@ class KeptHistories:
     async def save(self, kept: KeptHistory) -> str | None:
         """Keep it in place of any other. Returns why it can't be, if it is too large."""
         written: list[str] = []
-        if kept.partitions:
+        if kept.partitions or kept.cautions or kept.seen:
             raw = await asyncio.to_thread(canonical, kept)
             if len(raw) > MOST or is_crowded(raw, MOST):
                 return (

@@ -372,6 +372,20 @@ async def test_who_slept_until_the_log_was_cut_behind_him_begins_anew() -> None:
     assert (isr(image), image.upto) == ((A,), 101)
 
 
+async def test_who_slept_until_the_log_was_cut_remembers_what_speaks_against_a_proof() -> None:
+    """The leader had gone on as another process; by the snapshot all are in sync."""
+    controllers = Controllers(created())
+    controllers.log.add(registered(A, controllers.log.end))
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.log = Written(end=100, epoch=3)
+        controllers.start, controllers.snapshots = 100, {(100, 3): cut_off((A, B, C), 8, 3, 4)}
+        controllers.log.add(changed(isr=[A]))
+        image = await caught_up(reader)
+    assert image.upto == 101
+    assert image.history(ORDERS, 0) is None
+
+
 def cut_off_behind_the_isr() -> tuple[Controllers, KeptHistory]:
     """B and C left the ISR before the snapshot at which the log begins; what a process kept that had read it all."""
     log = created()

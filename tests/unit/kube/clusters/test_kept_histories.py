@@ -11,7 +11,14 @@ from uuid import UUID
 
 import pytest
 
-from kafka_recovery.cluster.metadata_log.kept import FORMAT, KeptHistory, KeptPartition, KeptRegistration, KeptTopic
+from kafka_recovery.cluster.metadata_log.kept import (
+    FORMAT,
+    KeptCaution,
+    KeptHistory,
+    KeptPartition,
+    KeptRegistration,
+    KeptTopic,
+)
 from kafka_recovery.domain.history import HistoryStep
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset
 from kafka_recovery.domain.reason import Reason
@@ -40,6 +47,8 @@ def kept(upto: int = 5000, partitions: int = 2) -> KeptHistory:
         tuple(KeptPartition(UUID(int=chance.getrandbits(128)), n, (step,), (44,)) for n in range(partitions)),
         (KeptTopic("orders", 9, ((10, 2),)),),
         (KeptRegistration(2, 44, UUID(int=5), (UUID(int=6),)),),
+        (KeptCaution(UUID(int=7), 0, (2,), (1,), forked=True),),
+        (1,),
     )
 
 
@@ -104,15 +113,25 @@ async def test_who_dies_while_writing_leaves_one_that_is_whole(
 
 async def test_when_all_is_in_sync_nothing_is_kept_any_more(house: House) -> None:
     await house.store().save(kept(5000))
-    await house.store().save(replace(kept(6000), partitions=()))
+    await house.store().save(replace(kept(6000), partitions=(), cautions=(), seen=()))
     assert house.objects == {}
+
+
+@pytest.mark.parametrize(
+    "only",
+    [replace(kept(6000), partitions=(), cautions=()), replace(kept(6000), partitions=(), seen=())],
+    ids=["moves that are known", "cautions"],
+)
+async def test_what_no_snapshot_tells_of_is_kept_though_all_is_in_sync(house: House, only: KeptHistory) -> None:
+    await house.store().save(only)
+    assert await house.store().load() == only
 
 
 async def test_it_goes_with_its_watched_cluster_and_another_of_that_name_inherits_nothing(house: House) -> None:
     await house.store().save(kept())
     anew = replace(CLUSTER, uid="another-uid")
     assert await house.store(anew).load() is None
-    await house.store(anew).save(replace(kept(), partitions=()))
+    await house.store(anew).save(replace(kept(), partitions=(), cautions=(), seen=()))
     assert len(house.objects) == 1, "what is another's is not deleted"
 
     house.api.tear_out(CLUSTERS.path("kafka", "prod"))
