@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +34,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     TopicRecord,
     read,
 )
-from kafka_recovery.cluster.metadata_log.states import NOBODY, Key, PartitionState, directory_of, note_moves
+from kafka_recovery.cluster.metadata_log.states import NOBODY, Key, PartitionState, directory_of, is_placed, note_moves
 from kafka_recovery.cluster.metadata_log.unfenced import Alive, Unfenced
 from kafka_recovery.domain.elr import some_leader_was_no_member
 from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
@@ -311,7 +312,9 @@ class Image:
         """
         for key, id, epoch in self._maybe_clean:
             partition = self._partitions.get(key)
-            if partition is not None and id in (*partition.elr, *partition.isr) and not partition.recovering:
+            if partition is None or id not in (*partition.elr, *partition.isr) or partition.recovering:
+                continue
+            if is_placed(partition, id) or self._processes.has_all(id):
                 partition.clean |= {epoch}
         self._maybe_clean.clear()
         self._doubt_who_began_anew()
@@ -355,7 +358,7 @@ class Image:
             return None
         since = partition.steps[0].since
         starts = [start for id in partition.replicas for start in self._starts(partition, id, since)]
-        starts.sort(key=_epoch)
+        starts.sort(key=attrgetter("epoch"))
         cap = LossClass.UNKNOWN if partition.topic != _TRANSACTIONS and self._transactions_in_doubt() else None
         if len(starts) > MOST_STEPS:
             return None
@@ -393,7 +396,3 @@ class Image:
         led = {step.leader for step in steps if step.leader is not None}
         processes = ({each.incarnation for each in self._processes.since(id, steps[0].since)} for id in led)
         return any(len(each) > 1 for each in processes)
-
-
-def _epoch(start: BrokerStart) -> int:
-    return start.epoch

@@ -69,6 +69,14 @@ class Processes:
         known = self.known.get(id, [])
         return known[-1].directories - known[-1].failed if known else frozenset()
 
+    def has_all(self, id: int) -> bool:
+        """Whether the broker's newest process has each directory of the one before it, none of which had failed.
+
+        Of those that are left each says that the one before had stopped cleanly, and the controller believes it.
+        """
+        both = self.known.get(id, [])[-2:]
+        return len(both) == 2 and not both[0].failed and both[0].directories <= both[1].directories
+
     def since(self, id: int, offset: int) -> Sequence[Registration]:
         """The registration of the process that ran at this offset, and every later one."""
         known = self.known.get(id, [])

@@ -144,6 +144,11 @@ def note_moves(partition: PartitionState, before: Mapping[int, UUID], processes:
         partition.moving |= {id for id, place in moved if {place, now[id]} <= processes.directories_of(id)}
 
 
+def is_placed(partition: PartitionState, id: int) -> bool:
+    """Whether it is known in which directory the broker has the replica, or had."""
+    return partition.places.get(id, UNASSIGNED) not in (UNASSIGNED, MIGRATING)
+
+
 def directory_of(partition: PartitionState, id: int, has: Registration) -> str | None:
     """Where the broker's process has the replica's log; None: it was never assigned, or the broker tells of none.
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kafka_recovery.cluster.metadata_log.states import LOST, UNASSIGNED
+from kafka_recovery.cluster.metadata_log.states import LOST, MIGRATING, UNASSIGNED
 from kafka_recovery.decision.intactness import is_intact
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
@@ -37,9 +37,9 @@ FIRST, SECOND = DISKS[B], UUID(int=200)
 BOTH = (FIRST, SECOND)
 
 
-def with_two_disks(*, elr: bool = False) -> Written:
-    """B has two disks, and its copy is on the first. C, then B left the ISR; A died alone."""
-    log = created()
+def with_two_disks(*, elr: bool = False, places: Sequence[UUID] = ()) -> Written:
+    """B has two disks, and its copy is on the first, or where `places` say. C, then B left the ISR; A died alone."""
+    log = created(places=places)
     log.add(feature(elr=int(elr)))
     log.add(changed(isr=[A, C]))
     log.add(registered(B, log.end, disks=BOTH))
@@ -205,6 +205,20 @@ def test_a_copy_that_was_never_assigned_to_a_disk_is_intact_after_a_clean_stop()
     log.add(registered(B, log.end, disks=BOTH))
 
     assert is_intact(BrokerId(B), told(log))
+
+
+@pytest.mark.parametrize("place", [UNASSIGNED, MIGRATING], ids=["unassigned", "migrating"])
+@pytest.mark.parametrize("gone", ["taken out", "failed"])
+def test_neither_is_one_that_was_never_assigned_to_a_disk_where_one_is_gone(place: UUID, gone: str) -> None:
+    """It may have been on that disk. Of the disks that are left each says that the broker had stopped cleanly."""
+    stays, lost = (with_two_disks(elr=True, places=(place,) * 3) for _ in range(2))
+    stays.add(registered(B, stays.end, disks=(*BOTH, UUID(int=201))))
+    if gone == "failed":
+        lost.add(failed(told(lost).starts[-1].epoch, [SECOND]))
+    lost.add(registered(B, lost.end, disks=BOTH if gone == "failed" else [SECOND]))
+
+    assert is_intact(BrokerId(B), told(stays))
+    assert not is_intact(BrokerId(B), told(lost))
 
 
 def test_a_copy_on_a_disk_that_failed_is_not_intact_once_that_is_mended() -> None:
