@@ -74,8 +74,9 @@ class Processes:
 
         Of those that are left each says that the one before had stopped cleanly, and the controller believes it.
         """
-        both = self.known.get(id, [])[-2:]
-        return len(both) == 2 and not both[0].failed and both[0].directories <= both[1].directories
+        *earlier, now = self.known[id]
+        before = [each for each in earlier if each.incarnation == earlier[-1].incarnation]
+        return bool(before) and not any(each.failed or each.directories - now.directories for each in before)
 
     def since(self, id: int, offset: int) -> Sequence[Registration]:
         """The registration of the process that ran at this offset, and every later one."""

@@ -208,13 +208,16 @@ def test_a_copy_that_was_never_assigned_to_a_disk_is_intact_after_a_clean_stop()
 
 
 @pytest.mark.parametrize("place", [UNASSIGNED, MIGRATING], ids=["unassigned", "migrating"])
-@pytest.mark.parametrize("gone", ["taken out", "failed"])
+@pytest.mark.parametrize("gone", ["taken out", "failed", "failed out of the controller's sight"])
 def test_neither_is_one_that_was_never_assigned_to_a_disk_where_one_is_gone(place: UUID, gone: str) -> None:
     """It may have been on that disk. Of the disks that are left each says that the broker had stopped cleanly."""
     stays, lost = (with_two_disks(elr=True, places=(place,) * 3) for _ in range(2))
     stays.add(registered(B, stays.end, disks=(*BOTH, UUID(int=201))))
+    running = told(lost).starts[-1]
     if gone == "failed":
-        lost.add(failed(told(lost).starts[-1].epoch, [SECOND]))
+        lost.add(failed(running.epoch, [SECOND]))
+    elif gone == "failed out of the controller's sight":
+        lost.add(registered(B, lost.end, incarnation=UUID(str(running.incarnation)).int, disks=[SECOND]))
     lost.add(registered(B, lost.end, disks=BOTH if gone == "failed" else [SECOND]))
 
     assert is_intact(BrokerId(B), told(stays))
