@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import pytest
 import yaml
-from kubernetes.client import ApiException, CoreV1Api
 
 from apiserver import incidents
 from apiserver.incidents import Start, condition, finished, only_recovery, policy, reason, recoveries
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import Api, ApiRefused
 from testbed.security import Credentials, Mechanism
 from testbed.waiting import wait_until
 from unit.kube.clusters import strimzi
@@ -70,6 +70,37 @@ def told(kubectl: Kubectl, wanted: str, generation: int = 1) -> Object:
         lambda each: reason(each) == wanted and each["status"]["observedGeneration"] >= generation,
     )
     return found
+
+
+def test_whoever_may_wake_strimzi_changes_nothing_of_a_pod_set_but_its_status(
+    control_plane: ControlPlane, kubectl: Kubectl, namespace: str, account: Path, installed: None
+) -> None:
+    """What a StrimziPodSet specifies Strimzi runs, as any account and with any Secret of the namespace."""
+    allow(kubectl, namespace, OPTIONAL / "hold-back.yaml")
+    put(kubectl, POD_SET)
+    operator = control_plane.kubectl(account).api
+    change: Object = {
+        "metadata": {"labels": {"strimzi.io/cluster": "another"}, "ownerReferences": []},
+        "spec": {"pods": [{"kind": "Pod", "spec": {"serviceAccountName": "another"}}]},
+        "status": {"conditions": [{"type": "PodsLetGo", "status": "True"}]},
+    }
+    wait_until("its rights hold", lambda: answers(operator, change, part="status"), lambda no: not no)
+
+    now = kubectl.api.get("strimzipodset", "prod-brokers")
+    assert now["status"] == change["status"]
+    assert now["spec"] == POD_SET["spec"]
+    assert now["metadata"]["generation"] == 1
+    assert "labels" not in now["metadata"]
+    assert "cannot patch resource" in answers(operator, change)
+
+
+def answers(who: Api, change: Object, part: str = "") -> str:
+    """Why a change of the StrimziPodSet is refused; empty: it is not."""
+    try:
+        who.patch("strimzipodset", "prod-brokers", change, part=part)
+    except ApiRefused as no:
+        return str(no)
+    return ""
 
 
 def test_what_is_missing_is_said_one_after_the_other(
@@ -190,23 +221,30 @@ class TestWaiting:
         only_recovery(rolled, within=10)
 
 
-class PodSet:
-    """Makes the Pods of two brokers again whenever they are gone, and asks all the time.
+POD_SET: Object = {
+    **{"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "metadata": {"name": "prod-brokers"}},
+    "spec": {"selector": {"matchLabels": {"strimzi.io/cluster": "prod"}}, "pods": [{"kind": "Pod"}]},
+}
 
-    Strimzi's controller asks less: when a Pod of the node pool changes, and every five minutes. It stops at the first
-    Pod that is refused, and makes none of those behind it (seen in 1.2).
+
+class PodSet:
+    """Makes the Pods of two brokers as Strimzi does: one after the other, and none behind one that is refused.
+
+    It looks again when its StrimziPodSet or a Pod of it has changed, and then writes the status as it finds it. Strimzi
+    looks every five minutes besides (seen in 1.2).
 
     `lives`: which Pods there were of each, by their uids. `refused`: what the API server said to those it did not make.
     """
 
-    def __init__(self, api: CoreV1Api, namespace: str) -> None:
-        self._api, self._namespace = api, namespace
+    def __init__(self, api: Api) -> None:
+        self._api = api
         self.lives: dict[int, list[str]] = {1: [], 2: []}
         self.refused: list[str] = []
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._make_them, name="Pods", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="Pods", daemon=True)
 
     def __enter__(self) -> Self:
+        self._api.apply(POD_SET)
         self._thread.start()
         wait_until("both have a Pod", lambda: all(self.lives.values()), bool)
         return self
@@ -215,19 +253,38 @@ class PodSet:
         self._over.set()
         self._thread.join()
 
-    def _make_them(self) -> None:
+    def seen(self) -> Object:
+        """The StrimziPodSet."""
+        return self._api.get("strimzipodset", "prod-brokers")
+
+    def _watch(self) -> None:
+        seen: list[str] = []
         while not self._over.wait(0.02):
-            for broker, lives in self.lives.items():
-                wanted: Any = {key: value for key, value in pod(broker, ready=False).items() if key != "status"}
-                try:
-                    made: Any = self._api.create_namespaced_pod(self._namespace, wanted)
-                except ApiException as no:
-                    if no.status == HTTPStatus.FORBIDDEN:
-                        self.refused.append(str(no.body))
-                    continue
-                lives.append(made.metadata.uid)
-                crashed = {"status": {"phase": "Running", "containerStatuses": [CRASHED]}}
-                self._api.patch_namespaced_pod_status(made.metadata.name, self._namespace, crashed)
+            now = [each["metadata"]["resourceVersion"] for each in (self.seen(), *self._api.listed("pod"))]
+            if now != seen:
+                seen = now
+                self._make_them()
+
+    def _make_them(self) -> None:
+        error = next(filter(None, map(self._make, self.lives)), "")
+        conditions = [{"type": "Error", "status": "true", "message": error}] if error else []
+        if self.seen().get("status", {}).get("conditions") != conditions:
+            self._api.patch("strimzipodset", "prod-brokers", {"status": {"conditions": conditions}}, part="status")
+
+    def _make(self, broker: int) -> str:
+        """Why its Pod is refused; empty: it is there."""
+        wanted = {key: value for key, value in pod(broker, ready=False).items() if key != "status"}
+        try:
+            made = self._api.create(wanted)
+        except ApiRefused as no:
+            if no.code != HTTPStatus.FORBIDDEN:
+                return ""  # it is there already
+            self.refused.append(str(no))
+            return str(no)
+        self.lives[broker].append(made["metadata"]["uid"])
+        crashed = {"status": {"phase": "Running", "containerStatuses": [CRASHED]}}
+        self._api.patch("pod", made["metadata"]["name"], crashed, part="status")
+        return ""
 
 
 CRASHED = {
@@ -241,9 +298,7 @@ class TestHoldingBack:
     """The members of the ISR are frozen: dead to Kafka. Their Pods crash, and are made again as soon as they go."""
 
     @pytest.fixture
-    def pods(
-        self, kafka: RealKafka, control_plane: ControlPlane, kubectl: Kubectl, namespace: str, installed: None
-    ) -> Iterator[PodSet]:
+    def pods(self, kafka: RealKafka, kubectl: Kubectl, installed: None) -> Iterator[PodSet]:
         addresses = {"plain": kafka.bootstrap}
         put(kubectl, strimzi.kafka(PLAIN) | {"status": kafka_status(addresses, [PLAIN], kafka.cluster_id)})
         put(kubectl, pool(*kafka.brokers))
@@ -251,7 +306,7 @@ class TestHoldingBack:
         held = policy()
         held["spec"]["holdBack"] = "pods"
         kubectl.apply(held, watched(kafka.cluster_id))
-        with PodSet(CoreV1Api(control_plane.client()), namespace) as pods:
+        with PodSet(kubectl.api) as pods:
             yield pods
 
     def test_dead_members_pods_are_kept_away_until_another_leads_and_come_back_then(
@@ -270,7 +325,10 @@ class TestHoldingBack:
         assert members  # those of the ISR: which one Kafka threw out of it first is chance
         told = {each["reason"] for each in kubectl.api.listed("events.events.k8s.io")}
         assert {"PodHeld", "PodLetGo"} <= told
-        wait_until("they may come back", lambda: {len(pods.lives[each]) for each in members}, lambda n: n == {2})
+        wait_until("Strimzi is woken", lambda: {len(pods.lives[each]) for each in members}, lambda n: n == {2}, 10)
+        wait_until("Strimzi says so", lambda: pods.seen()["status"]["conditions"], lambda those: not those)
+        assert "StrimziNotWoken" not in told
+        assert pods.seen()["metadata"]["generation"] == 1
 
     def test_without_the_right_to_delete_them_leaders_are_elected_and_it_is_said_who_may_return(
         self, kafka: RealKafka, pods: PodSet, kubectl: Kubectl, start: Start

@@ -78,6 +78,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("kube/recoveries/void_attestations.py", "kube/resources/operator_switch.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py"),
             *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py", "kube/recoveries/hold_back.py"),
+            "kube/recoveries/pods_again.py",
             *("kube/journal/notes.py", "kube/journal/record_journal.py", "kube/recoveries/left_plans.py"),
             *("kube/clusters/housekeeping.py",),
         ),

@@ -180,6 +180,7 @@ class _Parts:
             broker_pods(shared.api, cluster.spec),
             self._admission.of_pods,
             shared.told.held_back,
+            shared.told.pods_again.let_go,
             named_by(self._recovery.status),
             changed=lambda: shared.soon(self._key, timedelta(0)),
         )

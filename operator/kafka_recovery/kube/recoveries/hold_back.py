@@ -74,8 +74,8 @@ class PodHold:
     """Holds back for one recovery. Port `Hold`. `uid`: the recovery's. `pods` None: nothing says whose Pod is whose.
 
     `unguarded`: why the API server would refuse no Pod, if so. `told`: told of the object, a reason, and whether it is
-    good news. `changed`: called when others are named. `named`: the Pods that the status names, or may, by broker: at
-    first what it did when this process began.
+    good news. `again`: told of the Pods that were let go (`PodsAgain`). `changed`: called when others are named.
+    `named`: the Pods that the status names, or may, by broker: at first what it did when this process began.
     """
 
     api: HoldApi
@@ -85,6 +85,7 @@ class PodHold:
     pods: Pods | None
     unguarded: Callable[[], Awaitable[str | None]]
     told: Callable[[Object, Reason, bool], Awaitable[None]]
+    again: Callable[[Key, Object | None, Collection[str]], Awaitable[None]]
     named: Mapping[BrokerId, str] = field(default_factory=dict)
     changed: Callable[[], None] = _told_nobody
 
@@ -118,11 +119,11 @@ class PodHold:
         """Name none any more: whoever makes these Pods may make them again. What can't be written is tried again."""
         if not self.named:
             return
-        before: Mapping[str, Any] = {}
+        held = self.named
 
         def without(status: Mapping[str, Any]) -> Mapping[str, Any]:
-            nonlocal before
-            before = status
+            nonlocal held
+            held = named_by(status)
             return let_go_of(status)
 
         try:
@@ -130,11 +131,9 @@ class PodHold:
         except ApiError as error:
             _LOG.warning("Pods are held back for longer than they have to be: %s", error)
             return
-        names, self.named = ", ".join(named_by(before).values()), {}
+        self.named = {}
         self.changed()
-        if seen and names:
-            _LOG.info("Pods may be created again: %s", names)
-            await self.told(seen, Reason("PodLetGo", f"no longer held back, so it may be created again: {names}"), True)
+        await self.again(self.key, seen, held.values())
 
     async def _hold(self, plan: Plan, brokers: Sequence[BrokerId]) -> Holding:
         if why := await self.unguarded():
@@ -287,8 +286,12 @@ def named_by(status: Mapping[str, Any]) -> dict[BrokerId, str]:
 def _holds(recovery: Object, cluster_id: str) -> bool:
     """Whether it is a recovery of this cluster that holds Pods back: one that ends holds none, whatever it names."""
     spec, status = recovery["spec"], recovery.get("status") or {}
-    over = spec.get("abort") or recovery["metadata"].get("deletionTimestamp")
-    return bool(spec.get("clusterId") == cluster_id and status.get(HOLD_BACK) and not over)
+    return bool(spec.get("clusterId") == cluster_id and status.get(HOLD_BACK) and not is_over(recovery))
+
+
+def is_over(recovery: Object) -> bool:
+    """Whether the admission policy refuses no Pod for it any more, whatever its status names."""
+    return bool(recovery["spec"].get("abort") or recovery["metadata"].get("deletionTimestamp"))
 
 
 def let_go_of(status: Mapping[str, Any]) -> dict[str, Any]:

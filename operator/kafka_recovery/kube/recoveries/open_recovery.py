@@ -15,7 +15,7 @@ from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.recoveries.hold_back import named_by
+from kafka_recovery.kube.recoveries.hold_back import is_over, named_by
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
@@ -103,10 +103,10 @@ class Untaken(NamedTuple):
 
 
 def held_by(raw: Object) -> frozenset[str]:
-    """The Pods that a recovery goes on holding back which nobody works on: if it has begun, those that it named."""
+    """The Pods that a recovery holds back though nobody works on it: if it has begun and goes on, those it named."""
     has_begun = FINALIZER in (raw["metadata"].get("finalizers") or ())
     status: Mapping[str, Any] = raw.get("status") or {}
-    return frozenset(named_by(status).values()) if has_begun else frozenset()
+    return frozenset(named_by(status).values()) if has_begun and not is_over(raw) else frozenset()
 
 
 def tell_of(

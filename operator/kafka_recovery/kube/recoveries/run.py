@@ -231,6 +231,8 @@ class RecoveryRun:
         permission = await self.supervision.permission()
         halt = permission.halted
         if halt and halt.code in OVER:
+            if self.hold:
+                await self.hold.let_go()  # the API server refuses nothing for it any more
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
             return await self._call_off(refused, End.REFUSED_BY_APPROVER)

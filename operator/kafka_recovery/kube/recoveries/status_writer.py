@@ -14,7 +14,8 @@ from kafka_recovery.kube.machinery.events import LONGEST_NOTE, Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.news import News
 from kafka_recovery.kube.machinery.status_changes import write_status
-from kafka_recovery.kube.recoveries.hold_back import let_go_of
+from kafka_recovery.kube.recoveries.hold_back import is_over, let_go_of, named_by
+from kafka_recovery.kube.recoveries.pods_again import PodsAgain
 from kafka_recovery.kube.recoveries.status import Known, Phase, aborted, status_of, untaken
 from kafka_recovery.kube.resources import unknown
 from kafka_recovery.kube.resources.kinds import (
@@ -38,6 +39,7 @@ class StatusWriter:
         self._api = api
         self._events = events
         self._news = News()
+        self.pods_again = PodsAgain(api, self.held_back)
 
     async def known(self, raw: Object, recovery: PartitionRecovery, known: Known) -> bool:
         """The status of a recovery that has its run; False: the object is gone."""
@@ -50,12 +52,12 @@ class StatusWriter:
     async def untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
         """The status of a recovery whose journal was not read yet: the plan that people see must not go from it.
 
-        It keeps no Pod away, unless it has begun: nobody may ever come who would let go.
+        It keeps no Pod away, unless it has begun and goes on: nobody may ever come who would let go.
         """
         meta, old = raw["metadata"], raw.get("status", {})
         status = untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck)
         has_begun = FINALIZER in meta.get("finalizers", ())
-        await self._write(raw, status if has_begun else let_go_of(status))
+        await self._write(raw, status if has_begun and not is_over(raw) else let_go_of(status))
 
     async def aborted(self, raw: Object, why: Reason, left: Sequence[Outage]) -> None:
         """The last status of a recovery that ends without a run."""
@@ -108,6 +110,8 @@ class StatusWriter:
             await self._events.say(
                 raw, "Warning" if stalled else "Normal", turn.code, "Recover", with_card(opens, turn.message)
             )
+        held, holds = named_by(raw.get("status") or {}), named_by(status)
+        await self.pods_again.let_go((meta["namespace"], meta["name"]), raw, {*held.values()} - {*holds.values()})
         return True
 
 

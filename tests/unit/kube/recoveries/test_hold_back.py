@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -23,6 +23,7 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, R
 from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.kube.clusters import strimzi
 from unit.kube.journal.journals import NAME, NAMESPACE
+from unit.kube.kubernetes_in_memory import over_the_wire
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD, SILENT, OurObjects, inhabited, policy_in_force
 from unit.recovery.brokers import CLUSTER, Fate
@@ -31,18 +32,28 @@ from unit.virtual import awaited
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD = "prod-brokers-1"
+PODS_OF_STRIMZI = "/apis/core.strimzi.io"
+POD_SET = f"{PODS_OF_STRIMZI}/v1/namespaces/{NAMESPACE}/strimzipodsets/prod-brokers"
+WAKING = f"patch {POD_SET}/status"
 
 
 class PodSet(OurObjects):
     """A Kubernetes in which a deleted Pod of a broker is made anew at once, unless the API server refuses to.
 
+    After a refusal Strimzi asks again once its StrimziPodSet has changed, as far as these tests go.
     `deaf`: how often it makes one although a recovery holds it back: its API server has not heard of that yet.
+    `hears_after`: so long after a recovery's status it refuses the Pod that the status names no more.
     """
 
     def __init__(self, objects: OurObjects) -> None:
         super().__init__()
         self.objects = objects.objects
         self.deaf = 0
+        self.hears_after = 0.0
+        self.let_go_at = 0.0
+        self.strimzi = True
+        self.sets: list[Object] = []
+        """What StrimziPodSets were changed to."""
         self.lingers = False
         self.shows_pods: int | None = None
         """So many looks at Pods are answered yet; None: all of them."""
@@ -84,6 +95,27 @@ class PodSet(OurObjects):
         if path == f"{PODS}/{POD}" and gone and self.makes_it_anew():
             self.runs()
 
+    async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
+        if path == PODS_OF_STRIMZI and self.strimzi:
+            self._read(path)
+            return {"kind": "APIGroup", "preferredVersion": {"version": "v1"}}
+        return await super().get(path, deadline=deadline)
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        if named_by(seen.get("status", {})) and not named_by(status):
+            self.let_go_at = asyncio.get_running_loop().time()
+        return await super().apply_status(path, seen, status)
+
+    async def patch(self, path: str, change: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
+        if not path.startswith(PODS_OF_STRIMZI):
+            return await super().patch(path, change)
+        self._write(f"patch {path}")
+        self.sets.append(over_the_wire(change))
+        heard = asyncio.get_running_loop().time() >= self.let_go_at + self.hears_after
+        if self.pod() is None and heard and self.makes_it_anew():
+            self.runs()
+        return {}
+
     def makes_it_anew(self) -> bool:
         every = [path.rpartition("/")[2] for path in self.objects if path.startswith(RECOVERIES.path(NAMESPACE))]
         if not any(POD in self.held(name) for name in every):
@@ -124,6 +156,10 @@ def not_held(office: Office) -> str:
     return message
 
 
+def wakings(api: OurObjects) -> list[str]:
+    return [what for what in api.writes if PODS_OF_STRIMZI in what]
+
+
 def deletions(api: OurObjects) -> list[str]:
     return [what for what in api.writes if what.startswith(f"delete {PODS}")]
 
@@ -138,7 +174,80 @@ async def test_the_pod_is_gone_before_the_first_order_is_set_and_may_come_back_w
     assert kubernetes.held() == []
     assert "holdBack" not in status
     assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
+    assert kubernetes.pod()
     assert office.world.leader() == 2
+
+
+async def test_strimzi_is_woken_once_by_the_status_of_its_pod_set_and_by_nothing_else_of_it(
+    office: Office, kubernetes: PodSet
+) -> None:
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert wakings(kubernetes) == [WAKING]
+    (change,) = kubernetes.sets
+    assert change.keys() == {"status"}
+    assert change["status"].keys() == {"conditions"}, "how many Pods are ready only Strimzi says"
+    (said,) = change["status"]["conditions"]
+    assert said["message"] == f"PartitionRecovery {NAME} holds none of its Pods back"
+    assert all(code != "StrimziNotWoken" for _, code in office.events.said)
+
+
+async def test_it_is_woken_when_every_api_server_has_heard_that_the_pod_is_let_go(
+    office: Office, kubernetes: PodSet
+) -> None:
+    """One that has not would refuse the Pod once more, and Strimzi would wait for five minutes."""
+    kubernetes.hears_after = 0.5
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert kubernetes.pod()
+
+
+async def test_strimzi_is_not_woken_where_no_pod_was_held(office: Office, kubernetes: PodSet) -> None:
+    kubernetes.runs(ready=True, phase="Running")
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert wakings(kubernetes) == []
+
+
+@pytest.mark.parametrize(
+    "goes_wrong",
+    [
+        lambda api: setattr(api, "refusing", lambda what: what == WAKING),
+        lambda api: setattr(api, "unread", PODS_OF_STRIMZI),
+    ],
+    ids=["no right", "no answer"],
+)
+async def test_where_it_can_t_be_woken_the_recovery_ends_as_well_and_the_command_is_told(
+    office: Office, kubernetes: PodSet, goes_wrong: Any
+) -> None:
+    goes_wrong(kubernetes)
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert office.status()["finished"]
+    assert kubernetes.held() == []
+    assert ("Warning", "StrimziNotWoken") in office.events.said
+    told = office.events.notes["StrimziNotWoken"]
+    assert f"kubectl annotate strimzipodset prod-brokers --namespace {NAMESPACE} woken=" in told
+    assert ("manifests/rbac/optional/hold-back.yaml" in told) == (kubernetes.unread is None)
+
+
+async def test_nothing_is_said_of_strimzi_where_another_controller_makes_the_pods(
+    office: Office, kubernetes: PodSet
+) -> None:
+    kubernetes.strimzi = False
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert wakings(kubernetes) == []
+    assert all(code != "StrimziNotWoken" for _, code in office.events.said)
 
 
 async def test_it_is_named_in_the_status_before_it_is_deleted(office: Office, kubernetes: PodSet) -> None:
@@ -327,6 +436,30 @@ async def test_a_recovery_whose_cluster_is_gone_keeps_nobody_away_unless_it_has_
     assert office.message().startswith("there is no WatchedCluster prod")
 
     assert kubernetes.held() == held
+    await asyncio.sleep(5)
+    assert wakings(kubernetes) == ([] if held else [WAKING])
+    await dies(office)
+
+
+@pytest.mark.parametrize("ends", ["abort", "deletion"])
+async def test_one_that_has_begun_keeps_nobody_away_once_it_is_to_end_though_its_cluster_is_gone(
+    office: Office, kubernetes: PodSet, ends: str
+) -> None:
+    """The API server refuses its Pods no more, and only the operator wakes Strimzi."""
+    recovery = kubernetes.recovery()
+    recovery["status"] = {"holdBack": {"pods": [{"name": POD, "broker": 1}]}}
+    recovery["metadata"]["finalizers"] = [FINALIZER]
+    kubernetes.remove(CLUSTERS, "prod")
+    if ends == "abort":
+        kubernetes.change(RECOVERIES, NAME, abort=True)
+    else:
+        recovery["metadata"]["deletionTimestamp"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    office.see()
+    await awaited(lambda: wakings(kubernetes))
+
+    assert wakings(kubernetes) == [WAKING]
+    assert "holdBack" not in office.status()
     await dies(office)
 
 
@@ -396,10 +529,28 @@ async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, worl
 
     assert kubernetes.held() == []
     office.see()
+    await awaited(kubernetes.pod)
+    assert not office.status()["finished"], "orders are still to be restored"
     async with asyncio.timeout(1000):
         while not office.status()["finished"]:
             await asyncio.sleep(1)
     assert "holdBack" not in office.status()
+    assert wakings(kubernetes) == [WAKING]
+
+
+async def test_a_recovery_that_is_gone_at_once_wakes_strimzi_as_well(
+    office: Office, kubernetes: PodSet, world: World
+) -> None:
+    world.kafka.restore_fates = [Fate.LOST] * 12
+    office.takes_up()
+    await office.until("OfflinePartitions")
+
+    kubernetes.remove(RECOVERIES, NAME)
+    office.see()
+    await awaited(lambda: wakings(kubernetes))
+
+    assert wakings(kubernetes) == [WAKING]
+    await dies(office)
 
 
 async def test_a_pod_that_becomes_ready_after_the_look_is_not_deleted(
@@ -478,10 +629,13 @@ def holder(api: PodSet, name: str = NAME, named: Mapping[BrokerId, str] | None =
     async def told(*_: object) -> None:
         return None
 
+    async def again(*_: object) -> None:
+        return None
+
     uid = api.recovery(name)["metadata"]["uid"]
     cluster: Any = Around(BOTH_DEAD)
     pods = BrokerPods(cast(Any, api), NAMESPACE, "prod")
-    return PodHold(api, (NAMESPACE, name), uid, cluster, pods, guarded, told, named or {})
+    return PodHold(api, (NAMESPACE, name), uid, cluster, pods, guarded, told, again, named or {})
 
 
 PLAN = decide(BOTH_DEAD, Policy(hold_back=HoldBack.PODS))
