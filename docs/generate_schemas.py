@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.cluster.changing import Unapproved
-from kafka_recovery.cli.cluster.kept_plans import ToldPlans
+from kafka_recovery.cli.cluster.kept_plans import RunState, ToldPlans
 from kafka_recovery.cli.cluster.kept_runs import ToldRuns
 from kafka_recovery.cli.fleet.rehearse import Rehearsal
 from kafka_recovery.cli.fleet.snapshot import Kept
@@ -29,6 +29,7 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.fleet import manifest
 from kafka_recovery.formats.fields import Text, Whole
+from kafka_recovery.kube.recoveries.plan_history import Became
 
 FOLDER = Path(__file__).parent / "reference" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -58,10 +59,11 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "plan": Document(
         "`plan`, its `--out FILE`, and `plans DIGEST`: a plan, and the digest that approves it. `recovery`: whose plan "
-        "it is, where the plugin shows it. `became`: how far a plan of a journal came.",
+        "it is, where the plugin shows it. `state`: how far the run of a plan of a journal came. `became`: what "
+        "became of an earlier plan of a recovery.",
         None,
         {"kind": Literal[plan_files.KIND], "digest": str, "plan": Plan},
-        {"recovery": str, "became": Any},
+        {"recovery": str, "state": RunState, "became": Became},
     ),
     "plans": Document("`plans`: the plans of the journal on this machine.", ToldPlans),
     "rehearsal": Document("`rehearse`: a policy on many simulated histories.", Rehearsal),

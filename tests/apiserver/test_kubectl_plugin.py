@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -182,11 +182,12 @@ def test_the_first_evening_as_its_page_types_it(
         typed.append(line)
         ours = line.replace("--namespace kafka-recovery", f"--namespace {operator.namespace}")
         words = shlex.split(ours.replace("NAME", name).replace("TOPIC-PARTITION", "orders-17"))
-        shown, code = at_a_terminal(who, *words[1:], typed="y\n")
+        shown, code = at_a_terminal(who, *words[1:], answers=answers)
         assert code == 0, f"{line}\n{shown}"
         return shown
 
     plan = operator.awaiting("prod-1")
+    answers = {"approves nothing:": f"{digest(plan)[:8]}\n", "[y/N]": "y\n"}
     operator.awaiting("prod-2")
     assert "watchedcluster.kafka-recovery.dev/prod" in types("get wkc,rpol")
     assert "AwaitingApproval" in types("get prec")
@@ -201,7 +202,7 @@ def test_the_first_evening_as_its_page_types_it(
         ("prod-2", "Refuse", "the brokers are started instead"),
     }
 
-    for wish, data in (("suspend", "true"), ("resume", "false")):
+    for wish, data in (("suspend", "true"), ("unsuspend", "false")):
         types(f"kafka-recovery {wish}", who=kubectl)
         assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
     assert set(typed) == set(page), "every command of the page was typed"
@@ -210,9 +211,9 @@ def test_the_first_evening_as_its_page_types_it(
 def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
     operator.awaiting()
 
-    seen, code = at_a_terminal(ann, "kafka-recovery", "approve", "prod-1", typed="\x03")
+    seen, code = at_a_terminal(ann, "kafka-recovery", "approve", "prod-1", answers={"approves nothing:": "\x03"})
 
-    assert "[y/N]" in seen
+    assert "approves nothing:" in seen
     assert code == 130
     assert kubectl.api.listed("recoveryapprovals") == []
 
@@ -347,12 +348,12 @@ def started(person: Kubectl, *words: str) -> Iterator[Started]:
         process.wait()
 
 
-def at_a_terminal(person: Kubectl, *words: str, typed: str) -> tuple[str, int]:
-    """What a terminal shows of kubectl until the end, and the exit code; `typed` goes in at the first question."""
+def at_a_terminal(person: Kubectl, *words: str, answers: Mapping[str, str]) -> tuple[str, int]:
+    """What a terminal shows of kubectl until the end, and the exit code; `answers`: by the end of its question."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(person.program, ["kubectl", *words], person.environment)
-    seen, ends, answered = "", time.monotonic() + PATIENCE, False
+    seen, ends, left = "", time.monotonic() + PATIENCE, dict(answers)
     try:
         while True:
             ready, _, _ = select.select([terminal], [], [], max(ends - time.monotonic(), 0))
@@ -364,9 +365,8 @@ def at_a_terminal(person: Kubectl, *words: str, typed: str) -> tuple[str, int]:
             if not read:
                 break
             seen += read.decode()
-            if "[y/N]" in seen and not answered:
-                os.write(terminal, typed.encode())
-                answered = True
+            for question in [each for each in left if each in seen]:
+                os.write(terminal, left.pop(question).encode())
     finally:
         os.close(terminal)
     return seen, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafka_recovery.cli.cluster.wiring import Target
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable; 4 approval
-needed or refused; 5 journal locked or not writable; 6 not let in; 70 a bug; 128+n stopped by signal n."""
+needed; 5 journal locked or not writable; 6 not let in; 70 a bug; 128+n stopped by signal n."""
 
 app = program(
     "kafka-recovery",
@@ -192,7 +192,7 @@ def plans(
 ) -> None:
     """List the journal's plans, or show one.
 
-    The newest first, with what became of each. Changes nothing.
+    The newest first, with how far the run of each came. Changes nothing.
     """
     from kafka_recovery.cli.cluster import kept_plans
 
@@ -326,8 +326,7 @@ def resume(
 ) -> None:
     """Go on with unfinished runs.
 
-    Those of the journal on this machine; runs lists them. Another thing than kubectl kafka-recovery resume, which ends
-    a suspension of the operator.
+    Those of the journal on this machine; runs lists them.
     """
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
@@ -360,7 +359,7 @@ def undo(
 
     Assignment orders are put back. Leaders stay: an election has no undo.
 
-    Runs of the journal on this machine; a recovery of the operator is undone by kubectl kafka-recovery undo.
+    Runs of the journal on this machine; a recovery of the operator is ended by kubectl kafka-recovery abort.
     """
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site

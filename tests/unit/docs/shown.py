@@ -19,6 +19,7 @@ from kafka_recovery.cli.kubectl import asking, commands
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
@@ -44,11 +45,11 @@ class Stage:
         self.plan = self.incidents.awaiting()
 
     def typed(self, words: str) -> str:
-        """What the plugin prints on stdout; a question is answered with yes."""
+        """What the plugin prints on stdout; the digest is typed where it is asked for."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", "100")
             patch.setattr(asking, "somebody_there", lambda: True)
-            done = CliRunner().invoke(commands.app, words.split(), obj=self.kubernetes.open, input="y\n")
+            done = CliRunner().invoke(commands.app, words.split(), obj=self.kubernetes.open, input=digest(self.plan))
         assert done.exit_code == 0, done.output
         return done.stdout
 
@@ -102,8 +103,8 @@ SHOWN: Mapping[str, Callable[[], str]] = {
 def as_ever(text: str) -> str:
     """Without what differs from run to run."""
     found = list(dict.fromkeys(re.findall(r"\b[0-9a-f]{12}\b", text)))
-    for digest, instead in zip(found, DIGESTS, strict=False):
-        text = text.replace(digest, instead)
+    for shown, instead in zip(found, DIGESTS, strict=False):
+        text = text.replace(shown, instead)
     text = re.sub(r"\b\d+d\b(?=\s+prod$)", lambda age: "2d".ljust(len(age[0])), text, flags=re.MULTILINE)
     text = re.sub(r"(?<=Replaced at )[-0-9T:]+Z", "2026-11-21T12:04:09Z", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from kafka_recovery.cli.cluster.journal_place import user
 from kafka_recovery.cli.cluster.progress import Watching
+from kafka_recovery.cli.terminal.naming import QUESTION, names
 from kafka_recovery.cli.terminal.render import write_aside
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import say
@@ -19,12 +20,10 @@ from kafka_recovery.formats.printable import printable
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import Approvals
 
-TYPED = 8
-"""Characters of the digest a person types: enough to have looked at it, few enough to do it at night."""
 _ROWS_SHOWN = 40
 _ENDS = "what is under way then is brought to its end."
 _NOBODY = AtHand(begins="now", stop=f"interrupt this command (SIGINT); {_ENDS}")
-_TYPING = AtHand(begins="once you have answered, also if you refuse", stop="press Ctrl-C and do not answer.")
+_TYPING = AtHand(begins="once you have answered, also if you approve nothing", stop="press Ctrl-C and do not answer.")
 
 
 class Asking(Approvals, Protocol):
@@ -123,20 +122,17 @@ class ApprovedByTyping:
         self.missing: list[str] = []
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
-        """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
+        """Show the plan and ask; anything but the digest's beginning is a no."""
         self._watching.hide()
         write_aside(plan_table(plan, _ROWS_SHOWN, _TYPING))
         for sentence in at_the_prompt(plan, _TYPING):
             say(sentence)
         self._awaits(digest)
         try:
-            typed = await self._ask(
-                f"To approve, type the first {TYPED} characters of the digest; anything else refuses: "
-            )
+            typed = await self._ask(f"{QUESTION} ")
         finally:
             self._awaits(None)
-        typed = typed.strip().lower()
-        if len(typed) >= TYPED and digest.startswith(typed):
+        if names(typed, digest):
             self._approved[digest] = approver("typed")
             return self._approved[digest]
         self.missing.append(digest)

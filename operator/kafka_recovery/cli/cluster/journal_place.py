@@ -119,7 +119,7 @@ def _told(holder: Holder, root: Path) -> str:
     if holder.awaits:
         return (
             f"another run holds the journal {root} and waits for approval of plan {holder.awaits[:12]}: {holder}. "
-            f"Answer it at its terminal, or end it, which refuses: kill -INT {holder.process}"
+            f"Answer it at its terminal, or end it, which approves nothing: kill -INT {holder.process}"
         )
     return (
         f"another run holds the journal {root}: {holder}. Wait for it to end, or stop it (kill -INT {holder.process}): "

@@ -1,4 +1,4 @@
-"""The plans that the journal on this machine keeps: what became of each, and one by the beginning of its digest."""
+"""The plans that the journal on this machine keeps: how far each came, and one by the beginning of its digest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIGEST = r"[0-9a-f]{6,64}"
 class RunState(StrEnum):
     """How far the run of a plan came, by the journal."""
 
-    ENDED = "Ended"
+    FINISHED = "Finished"
     """Nothing of it is left to do or to undo, whoever was elected."""
     UNFINISHED = "Unfinished"
     """It was begun: resume goes on with it, undo puts its orders back."""
@@ -43,7 +43,7 @@ class KeptPlan:
 
     cluster: str
     digest: str
-    became: RunState
+    state: RunState
     directory: Path
 
     def read(self) -> Plan:
@@ -55,7 +55,7 @@ def kept(directory: Path) -> Iterator[KeptPlan]:
     """All plans, cluster by cluster, the newest first."""
     for place in sorted(each for each in directory.iterdir() if each.is_dir()):
         for run, names in local_journal(directory, place.name).kept().items():
-            yield KeptPlan(place.name, run, _became(names), directory)
+            yield KeptPlan(place.name, run, _state(names), directory)
 
 
 def by_digest(given: Path | None, prefix: str) -> tuple[KeptPlan, Plan]:
@@ -66,7 +66,7 @@ def by_digest(given: Path | None, prefix: str) -> tuple[KeptPlan, Plan]:
     require_journal(directory)
     found = [each for each in kept(directory) if each.digest.startswith(prefix) or prefix.startswith(each.digest)]
     if len(found) > 1:
-        named = "".join(f"\n  {each.digest} {each.became} (cluster {each.cluster})" for each in found)
+        named = "".join(f"\n  {each.digest} {each.state} (cluster {each.cluster})" for each in found)
         raise InvalidDocument(f"the digests of {len(found)} plans begin {prefix}:{named}")
     if not found:
         raise InvalidDocument(f"the journal {directory} has no plan whose digest begins {prefix}")
@@ -85,9 +85,9 @@ async def plans(given: Path | None, prefix: str | None, output: Output) -> ExitC
     """List the plans of the journal, or show one of them."""
     if prefix is not None:
         found, plan = by_digest(given, prefix)
-        heading = lines(f"From the journal of cluster {found.cluster}: {found.became}.", "")
-        shown = Group(heading, plan_table(plan, over=found.became is RunState.ENDED))
-        write_result(output, plan_files.plan_document(plan) | {"became": str(found.became)}, shown)
+        heading = lines(f"From the journal of cluster {found.cluster}: {found.state}.", "")
+        shown = Group(heading, plan_table(plan, over=found.state is RunState.FINISHED))
+        write_result(output, plan_files.plan_document(plan) | {"state": str(found.state)}, shown)
         return ExitCode.DONE
     directory = journal_directory(given)
     require_journal(directory)
@@ -104,7 +104,7 @@ class ToldPlan:
 
     cluster: str
     plan: str
-    became: RunState
+    state: RunState
     made_at: str | None = None
     elections: int | None = None
 
@@ -119,7 +119,7 @@ class ToldPlans:
 def _told(found: Sequence[KeptPlan]) -> Iterator[ToldPlan]:
     """One that can't be read is told of, and hides no other."""
     for each in found:
-        told = ToldPlan(each.cluster, each.digest, each.became)
+        told = ToldPlan(each.cluster, each.digest, each.state)
         try:
             plan = each.read()
         except (InvalidDocument, OSError) as damaged:
@@ -133,11 +133,11 @@ def _told(found: Sequence[KeptPlan]) -> Iterator[ToldPlan]:
 def _listed(told: Sequence[ToldPlan]) -> RenderableType:
     if not told:
         return lines("The journal holds no plan.")
-    rows = [(each.plan, each.became, each.made_at, each.elections, each.cluster) for each in told]
-    return table("Plan", "Became", "Made at", "Elections", "Cluster", rows=rows)
+    rows = [(each.plan, each.state, each.made_at, each.elections, each.cluster) for each in told]
+    return table("Plan", "State", "Made at", "Elections", "Cluster", rows=rows)
 
 
-def _became(names: Set[str]) -> RunState:
+def _state(names: Set[str]) -> RunState:
     if "finished.json" in names:
-        return RunState.ENDED
+        return RunState.FINISHED
     return RunState.UNFINISHED if is_begun(names) else RunState.NOT_BEGUN

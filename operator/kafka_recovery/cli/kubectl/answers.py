@@ -55,8 +55,8 @@ def _typed(session: Session, incident: Incident, plan: Plan) -> AtHand:
     observes = bool(holds.bounds(session, incident))
     may = incident.asks and not observes
     approve, better = (_approve(session, incident), _better(session, incident, plan)) if may else ("", "")
-    suspend, resume = (session.command(f"{word} {incident.name}") for word in ("suspend", "resume"))
-    stop = "" if incident.finished else f"{suspend}; to go on later: {resume}"
+    suspend, unsuspend = (session.command(f"{word} {incident.name}") for word in ("suspend", "unsuspend"))
+    stop = "" if incident.finished else f"{suspend}; to go on later: {unsuspend}"
     if because := incident.plan.because if incident.plan and may else "":
         lasts = _lasts(incident)
         return AtHand(approve, "" if lasts else _ONCE_OVER, "" if lasts else stop, because, better)

@@ -19,13 +19,8 @@ def consent(question: str, done: str) -> None:
     """Ask about what can't be taken back. Raises Refusal for anything but a yes, and where there is nobody to ask."""
     if not somebody_there():
         raise Refusal(ExitCode.APPROVAL, "there is no terminal to ask at; to do it without being asked, add --yes")
-    if not asked(question):
+    if line(f"{question} [y/N]").lower() not in ("y", "yes"):  # anything but a yes is a no
         raise Refusal(ExitCode.APPROVAL, f"not {done}; nothing was written")
-
-
-def asked(question: str) -> bool:
-    """Anything but a yes is a no."""
-    return line(f"{question} [y/N]").lower() in ("y", "yes")
 
 
 def line(question: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafka_recovery.cli.kubectl.troubles import Session
 
 _EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable;
-4 a person has to say yes first, to this very plan; 6 not let in; 70 a bug; 130 stopped by SIGINT."""
+4 a person has to say yes first; 6 not let in; 70 a bug; 130 stopped by SIGINT."""
 
 app = program(
     PROGRAM,
@@ -278,7 +278,7 @@ def refuse(name: Recovery, reason: WhyNot, yes: Yes = False) -> Act:
 
 @command
 def suspend(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
-    """Begin no further wave until resume.
+    """Begin no further wave until unsuspend.
 
     Of one recovery, of one cluster, or of the whole operator. What was begun is brought to its end.
     """
@@ -288,12 +288,10 @@ def suspend(name: AnyRecovery = None, cluster: OneCluster = None, everything: Ev
 
 
 @command
-def resume(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
+def unsuspend(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
     """Go on after suspend.
 
     With one recovery, one cluster, or the whole operator. Whatever else is suspended stays so.
-
-    Another thing than kafka-recovery resume, which goes on with runs of the journal on a machine.
     """
     from kafka_recovery.cli.kubectl import steering
 
@@ -301,32 +299,21 @@ def resume(name: AnyRecovery = None, cluster: OneCluster = None, everything: Eve
 
 
 @command
-def abort(name: Recovery, yes: Yes = False) -> Act:
-    """Stop a recovery for good.
-
-    Asks first. Assignment orders are restored; new leaders stay: an election has no undo.
-    """
-    from kafka_recovery.cli.kubectl import steering
-
-    return lambda session: steering.abort(session, name, yes)
-
-
-@command
-def undo(
+def abort(
     name: Recovery,
     yes: Yes = False,
-    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 600,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until assignment orders are restored.")] = False,
+    timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long --wait waits.")] = 600,
     quiet: Quiet = False,
 ) -> Act:
-    """Abort, and wait for restored orders.
+    """Stop a recovery for good.
 
-    Asks first. Waits until assignment orders are restored; new leaders stay: an election has no undo.
-
-    The same as kafka-recovery undo, of a recovery of the operator; that one undoes runs of the journal on a machine.
+    Asks first. Assignment orders are restored; new leaders stay: an election has no undo. Of a recovery that was
+    deleted it shows what its journal tells.
     """
     from kafka_recovery.cli.kubectl import steering
 
-    return lambda session: steering.undo(session, name, yes, timedelta(seconds=timeout))
+    return lambda session: steering.abort(session, name, yes, timedelta(seconds=timeout) if wait else None)
 
 
 @command

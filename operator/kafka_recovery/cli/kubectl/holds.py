@@ -20,14 +20,14 @@ def stops(session: Session, incident: Incident) -> list[str]:
     """Who has stopped it, and how it is let go on; what of this the person may not read is left out."""
     cluster, found = incident.recovery.cluster_name, []
     if incident.recovery.suspend:
-        found.append(f"{incident.name} is suspended; {_resume(session, incident.name)}")
+        found.append(f"{incident.name} is suspended; {_unsuspend(session, incident.name)}")
     spec = _cluster_spec(session, cluster)
     if spec is None:
         found.append(f"there is no WatchedCluster {cluster}; create it")
     elif spec.get("suspend"):
-        found.append(f"cluster {cluster} is suspended; {_resume(session, f'--cluster {cluster}')}")
+        found.append(f"cluster {cluster} is suspended; {_unsuspend(session, f'--cluster {cluster}')}")
     if _switch_is_suspended(session):
-        found.append(f"the operator of namespace {session.namespace} is suspended; {_resume(session, '--operator')}")
+        found.append(f"the operator of namespace {session.namespace} is suspended; {_unsuspend(session, '--operator')}")
     if not found and incident.state == SUSPENDED:
         found.append(f"it is suspended: {incident.message}")
     return found
@@ -54,8 +54,8 @@ def policy_of(session: Session, incident: Incident) -> str:
     return str((spec.get("policyRef") or {}).get("name") or "")
 
 
-def _resume(session: Session, what: str) -> str:
-    return f"to let it go on: {session.command(f'resume {what}')}"
+def _unsuspend(session: Session, what: str) -> str:
+    return f"to let it go on: {session.command(f'unsuspend {what}')}"
 
 
 def _cluster_spec(session: Session, name: str) -> dict[str, Any] | None:

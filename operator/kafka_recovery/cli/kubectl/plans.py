@@ -50,7 +50,7 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
 
 def _earlier(session: Session, incident: Incident, told: PlanTold, found: Plan) -> ExitCode:
     """Show a plan that is not the one of this moment: nobody can approve it."""
-    document = plan_files.plan_document(found) | {"recovery": incident.name, "became": told.as_said()}
+    document = plan_files.plan_document(found) | {"recovery": incident.name, "became": str(told.became)}
     why = f"Why: {session.command(f'explain {incident.name} TOPIC-PARTITION --plan {told.digest[:12]}')}"
     heading = lines(not_of_this_moment(incident, told), "")
     said = lines(why, *_since(session, incident, found))

@@ -127,11 +127,11 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool], observ
         altered = FINALIZER in recovery.meta.finalizers
         return "operator, to restore assignment orders" if altered else "operator, to end it"
     if recovery.suspend:
-        return "you, to resume it"
+        return "you, to unsuspend it"
     if suspended_clusters.get(recovery.cluster_name):
-        return f"you, to resume cluster {recovery.cluster_name}"
+        return f"you, to unsuspend cluster {recovery.cluster_name}"
     if incident.state == SUSPENDED:
-        return "you, to resume the operator"
+        return "you, to unsuspend the operator"
     if incident.state == DUPLICATE:
         return "you, to delete one of two WatchedClusters"
     if incident.state == OBSERVE_ONLY or (incident.asks and recovery.cluster_name in observed):

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_recovery.cli.kubectl import answers, asking, holds, reading
-from kafka_recovery.cli.kubectl.asking import asked, consent
+from kafka_recovery.cli.kubectl.asking import consent
 from kafka_recovery.cli.kubectl.plans import validity
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.terminal import naming
 from kafka_recovery.cli.terminal.changed import changed_table
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, write_aside, write_result
@@ -103,7 +104,7 @@ def _asking(session: Session, name: str) -> Incident:
 
 
 def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan, worst: LossClass) -> None:
-    """Put the plan before the person who decides. Raises Refusal for anything but a yes."""
+    """Put the plan before the person who decides. Raises Refusal for anything but its digest."""
     why = " --reason TEXT" if plan.policy.require_reason else ""
     approve = session.command(f"approve {incident.name} --plan {shown.digest[:SHORTEST]} --yes{why}")
     how = f"{session.command(f'plan {incident.name}')}; then {approve}"
@@ -117,7 +118,8 @@ def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan
     leaders = "1 leader" if elected == 1 else f"{elected} leaders"
     for sentence in at_the_prompt(plan, hand):
         say(sentence)
-    if not asked(f"Approve plan {shown.digest[:12]}: elect {leaders}, worst loss class {worst}?"):
+    say(f"It elects {leaders}, worst loss class {worst}.")
+    if not naming.names(asking.line(naming.QUESTION), shown.digest):
         raise Refusal(ExitCode.APPROVAL, "not approved; nothing was written")
 
 

@@ -1,4 +1,4 @@
-"""`suspend`, `resume`, `abort`, `undo`: a person's wish, written where the operator looks before each wave."""
+"""`suspend`, `unsuspend`, `abort`: a person's wish, written where the operator looks before each wave."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOOK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """What to suspend or resume, as given; exactly one may be used."""
+    """What to suspend or unsuspend, as given; exactly one may be used."""
 
     recovery: str | None
     cluster: str | None
@@ -107,19 +107,11 @@ def _meaning(suspended: bool) -> str:
     return "Whatever else is suspended stays so."
 
 
-def abort(session: Session, name: str, yes: bool) -> ExitCode:
-    """Ask the operator to stop a recovery and to restore every assignment order."""
-    incident = reading.incident(session, name)
-    if incident.finished:
-        raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to abort")
-    incident = _aborted(session, incident, yes)
-    shown = lines(f"{name} is being aborted: no further wave begins, assignment orders are restored, new leaders stay.")
-    write_result(session.output, plain(incident.obj), shown, f"Next: {session.command(f'status {name}')}")
-    return ExitCode.DONE
+def abort(session: Session, name: str, yes: bool, patience: timedelta | None) -> ExitCode:
+    """Have the operator stop a recovery and restore every assignment order; of one that is gone, show what it left.
 
-
-def undo(session: Session, name: str, yes: bool, patience: timedelta) -> ExitCode:
-    """Abort, and wait until every assignment order is restored; of a recovery that is gone, show what it left."""
+    `patience`: for so long its end is waited for, and one that has ended already is no mistake; None: nothing is.
+    """
     try:
         incident = reading.incident(session, name)
     except NotFound:
@@ -127,9 +119,15 @@ def undo(session: Session, name: str, yes: bool, patience: timedelta) -> ExitCod
         if not left:
             raise
         return _tell_orphans(session, name, left)
+    if patience is None and incident.finished:
+        raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to abort")
     if not incident.finished:
         incident = _aborted(session, incident, yes)
-    return _conclude(session, incident, _ended(session, incident, patience))
+    if patience is not None:
+        return _conclude(session, incident, _ended(session, incident, patience))
+    shown = lines(f"{name} is being aborted: no further wave begins, assignment orders are restored, new leaders stay.")
+    write_result(session.output, plain(incident.obj), shown, f"Next: {session.command(f'status {name}')}")
+    return ExitCode.DONE
 
 
 def _aborted(session: Session, incident: Incident, yes: bool) -> Incident:

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 3
     """Cluster, storage or API server gives no answer that can be used. This may pass: try again."""
     APPROVAL = 4
-    """A person has to approve first, or refused."""
+    """A person has to say yes first."""
     JOURNAL = 5
     """The journal is locked by another run, can't be written, or holds a damaged run. Nothing more was changed."""
     NOT_LET_IN = 6

@@ -86,7 +86,7 @@ def test_whoever_comes_while_a_person_is_asked_learns_that_too(
 
     assert (refused.exit_code, answered.exit_code) == (5, 5)
     assert f"waits for approval of plan {DIGEST[:12]}: process {os.getpid()} " in refused.stderr
-    assert f"end it, which refuses: kill -INT {os.getpid()}" in refused.stderr
+    assert f"end it, which approves nothing: kill -INT {os.getpid()}" in refused.stderr
     assert "approval" not in answered.stderr
 
 

@@ -33,8 +33,8 @@ def test_the_plans_of_the_journal_are_listed_the_newest_first(
 ) -> None:
     heading, *rows = plans().stdout.splitlines()
 
-    assert heading.split() == ["Plan", "Became", "Made", "at", "Elections", "Cluster"]
-    assert [row.split()[:2] for row in rows] == [[two[0], "NotBegun"], [two[1], "Ended"]]
+    assert heading.split() == ["Plan", "State", "Made", "at", "Elections", "Cluster"]
+    assert [row.split()[:2] for row in rows] == [[two[0], "NotBegun"], [two[1], "Finished"]]
     assert all(row.split()[-2:] == ["1", cluster.id] for row in rows)
 
 
@@ -42,7 +42,7 @@ def test_each_of_them_can_be_shown_and_explained_by_the_beginning_of_its_digest(
     shown = plans(two[1][:6]).stdout
     why = recovery("explain", "orders-17", "--plan", two[1][:6])
 
-    assert "Ended.\n" in shown.splitlines()[0] + "\n"
+    assert "Finished.\n" in shown.splitlines()[0] + "\n"
     assert "orders-17  Elect" in shown
     assert f"Digest: {two[1]}" in shown
     assert why.stdout.startswith("orders-17: Elect broker 2")
@@ -59,11 +59,11 @@ def test_what_can_be_saved_before_an_election_is_told_until_it_was_held(
         recovery("recover", "--path-to-json-file", leaders, *policy)
     kept = document("plans", plans("--output", "json").stdout)["plans"]
 
-    shown = {plan["became"]: " ".join(plans(plan["plan"]).stdout.split()) for plan in kept}
+    shown = {plan["state"]: " ".join(plans(plan["plan"]).stdout.split()) for plan in kept}
 
     assert "first of all copy its directory FROM broker 2 and broker 3 to a place" in shown["NotBegun"]
-    assert "first of all copy" not in shown["Ended"]
-    assert "Electing as planned may lose up to 12 records that broker 2 holds" in shown["Ended"]
+    assert "first of all copy" not in shown["Finished"]
+    assert "Electing as planned may lose up to 12 records that broker 2 holds" in shown["Finished"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_one_that_was_changed_is_told_of_and_hides_no_other(
 
     assert listed.exit_code == 0
     assert "it was changed" in listed.stderr
-    assert [line.split()[1] for line in listed.stdout.splitlines()[1:]] == ["NotBegun", "Ended"]
+    assert [line.split()[1] for line in listed.stdout.splitlines()[1:]] == ["NotBegun", "Finished"]
 
 
 def test_where_there_is_no_journal_that_is_said(recovery: Run) -> None:

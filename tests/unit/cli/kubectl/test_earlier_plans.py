@@ -59,7 +59,7 @@ def test_an_earlier_plan_is_shown_as_such_and_nobody_is_asked_about_it(two: tupl
         assert word not in shown
     assert "This plan was to elect broker 2 on 1 partition. Kafka calls" in one_line(shown)
     told = document("plan", plugin("plan", "prod-1", "--plan", first, "-o", "json").stdout)
-    assert (told["digest"], told["became"]["became"]) == (first, "Replaced")
+    assert (told["digest"], told["became"]) == (first, "Replaced")
 
 
 def test_the_plan_of_this_moment_is_the_same_by_its_digest(two: tuple[Plan, Plan], plugin: Plugin) -> None:

@@ -54,12 +54,12 @@ def observing(incidents: Incidents, plan: Plan) -> None:
 
 
 STOPS: list[tuple[Stop, str]] = [
-    (recovery, f"{NOTE}prod-1 is suspended; to let it go on: kubectl kafka-recovery resume prod-1"),
-    (cluster, f"{NOTE}cluster prod is suspended; to let it go on: kubectl kafka-recovery resume --cluster prod"),
+    (recovery, f"{NOTE}prod-1 is suspended; to let it go on: kubectl kafka-recovery unsuspend prod-1"),
+    (cluster, f"{NOTE}cluster prod is suspended; to let it go on: kubectl kafka-recovery unsuspend --cluster prod"),
     (
         operator,
         f"{NOTE}the operator of namespace kafka is suspended; to let it go on: "
-        "kubectl kafka-recovery resume --operator",
+        "kubectl kafka-recovery unsuspend --operator",
     ),
     (operator_elsewhere, f"{NOTE}it is suspended: ConfigMap ops/operator says suspend: true"),
     (no_cluster, f"{NOTE}there is no WatchedCluster prod; create it"),
@@ -82,10 +82,10 @@ def test_who_approves_hears_before_and_after_why_nothing_will_happen(
 ) -> None:
     stop(incidents, plan)
 
-    done = plugin("approve", "prod-1", typed="y\n")
+    done = plugin("approve", "prod-1", typed=digest(plan))
 
     assert done.exit_code == 0
-    before, _, after = done.stderr.partition("[y/N] ")
+    before, _, after = done.stderr.partition("approves nothing: ")
     assert [line for line in before.splitlines() if line.startswith("Note")] == [note]
     assert after == f"{note}\n"
     assert len(kubernetes.said()) == 1

@@ -105,7 +105,7 @@ def test_elections_that_nobody_is_asked_about_come_with_the_command_that_stops_t
     shown = one_line(plugin("plan", "prod-1").stdout)
 
     assert "UNASKED: leaders of orders-17 are elected WITHOUT anybody's yes, at once. To stop that: kubectl " in shown
-    assert "suspend prod-1; to go on later: kubectl kafka-recovery resume prod-1" in shown
+    assert "suspend prod-1; to go on later: kubectl kafka-recovery unsuspend prod-1" in shown
     assert "Let it go on:" not in shown, "nothing is proven of it"
 
 

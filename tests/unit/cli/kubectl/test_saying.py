@@ -20,16 +20,17 @@ from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
 
-def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(incidents: Incidents, plugin: Plugin) -> None:
+def test_its_digest_typed_at_the_terminal_approves_exactly_what_was_shown(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
 
-    done = plugin("approve", "prod-1", "--reason", "INC-7", typed="y\n")
+    done = plugin("approve", "prod-1", "--reason", "INC-7", typed=f"{digest(plan)[:8]}\n")
 
     assert done.exit_code == 0
     assert f"Digest: {digest(plan)}\n" in done.stderr
     told = (
         "\nElecting as planned may lose an unknown part of what broker 1 holds on 1 partition (could not be "
-        f"read: BrokerTimeout).\nApprove plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N] "
+        "read: BrokerTimeout).\nIt elects 1 leader, worst loss class Unknown.\n"
+        "To approve, type the first 8 characters of the digest; anything else approves nothing: "
     )
     assert told in done.stderr
     assert done.stdout.startswith(f"ann approves plan {digest(plan)[:12]} of prod-1 (worst loss class Unknown).\n")
@@ -45,11 +46,11 @@ def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(incidents: Incide
     ]
 
 
-@pytest.mark.parametrize("typed", ["n\n", "\n", "", "yess\n"])
-def test_anything_but_a_yes_is_a_no(incidents: Incidents, plugin: Plugin, typed: str) -> None:
-    incidents.awaiting()
+@pytest.mark.parametrize("typed", ["n", "y", "yes", "", "{digest:.7}", "{digest:.8}g"])
+def test_anything_but_its_digest_approves_nothing(incidents: Incidents, plugin: Plugin, typed: str) -> None:
+    plan = incidents.awaiting()
 
-    refused = plugin.refuses("approve", "prod-1", typed=typed, code=4)
+    refused = plugin.refuses("approve", "prod-1", typed=typed.format(digest=digest(plan)) + "\n", code=4)
 
     assert refused.endswith("Error: not approved; nothing was written\n")
     assert incidents.kubernetes.said() == []
@@ -110,7 +111,7 @@ def test_a_plan_that_is_replaced_while_it_is_read_is_not_approved(
     now = incidents.plan()
     kubernetes.then = lambda: incidents.tell("prod-1", Phase.AWAITING_APPROVAL, Reason("AwaitingApproval", ""), now)
 
-    refused = plugin.refuses("approve", "prod-1", typed="y\n", code=4)
+    refused = plugin.refuses("approve", "prod-1", typed=digest(shown), code=4)
 
     assert f"plan {digest(shown)[:12]} of prod-1 does not hold any more: the plan is {digest(now)[:12]}" in refused
     assert kubernetes.said() == []
@@ -131,21 +132,21 @@ def test_a_recovery_that_went_on_while_its_plan_was_read(
     end: End | None,
     problem: str,
 ) -> None:
-    incidents.awaiting()
+    plan = incidents.awaiting()
     kubernetes.then = lambda: incidents.tell("prod-1", phase, Reason(str(end or phase), ""), end=end)
 
-    assert problem in plugin.refuses("approve", "prod-1", typed="y\n", code=4)
+    assert problem in plugin.refuses("approve", "prod-1", typed=digest(plan), code=4)
     assert kubernetes.said() == []
 
 
 def test_a_recovery_made_anew_under_the_same_name_inherits_no_word(
     incidents: Incidents, plugin: Plugin, kubernetes: ReplacedMeanwhile
 ) -> None:
-    incidents.awaiting()
+    plan = incidents.awaiting()
     meta = kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["metadata"]
     kubernetes.then = lambda: meta.update(uid="a-later-one")
 
-    refused = plugin.refuses("approve", "prod-1", typed="y\n", code=4)
+    refused = plugin.refuses("approve", "prod-1", typed=digest(plan), code=4)
 
     assert "prod-1 was replaced by another recovery of that name" in refused
 
@@ -168,22 +169,22 @@ WHY = Policy(require_reason=True)
 
 
 def test_where_the_policy_wants_a_reason_it_is_asked_for(incidents: Incidents, plugin: Plugin) -> None:
-    incidents.awaiting(policy=WHY)
+    plan = incidents.awaiting(policy=WHY)
 
-    done = plugin("approve", "prod-1", typed="y\nINC-7: broker 1 burnt\n")
+    done = plugin("approve", "prod-1", typed=f"{digest(plan)}\nINC-7: broker 1 burnt\n")
 
     assert done.exit_code == 0
-    assert "[y/N] Why? The policy wants each approval to say why (requireReason): " in done.stderr
+    assert "approves nothing: Why? The policy wants each approval to say why (requireReason): " in done.stderr
     assert [said["reason"] for said in incidents.kubernetes.said()] == ["INC-7: broker 1 burnt"]
 
 
-@pytest.mark.parametrize("typed", ["y\n", "y\n \n"])
+@pytest.mark.parametrize("typed", ["", " \n"])
 def test_without_the_reason_that_the_policy_wants_nothing_is_written(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, typed: str
 ) -> None:
-    incidents.awaiting(policy=WHY)
+    plan = incidents.awaiting(policy=WHY)
 
-    refused = plugin.refuses("approve", "prod-1", typed=typed, code=4)
+    refused = plugin.refuses("approve", "prod-1", typed=f"{digest(plan)}\n{typed}", code=4)
 
     assert "no reason was given, and the policy wants each approval to say why" in refused
     assert kubernetes.said() == []

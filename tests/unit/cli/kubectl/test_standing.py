@@ -41,8 +41,8 @@ def test_nothing_at_all_is_said_to_be_nothing(plugin: Plugin) -> None:
     ("spec", "phase", "reason", "waits"),
     [
         ({}, Phase.AWAITING_APPROVAL, "ObserveOnly", "nobody: authority is Observe"),
-        ({"suspend": True}, Phase.HELD, "Suspended", "you, to resume it"),
-        ({}, Phase.HELD, "Suspended", "you, to resume the operator"),
+        ({"suspend": True}, Phase.HELD, "Suspended", "you, to unsuspend it"),
+        ({}, Phase.HELD, "Suspended", "you, to unsuspend the operator"),
         ({}, Phase.HELD, "DuplicateCluster", "you, to delete one of two WatchedClusters"),
         ({"abort": True}, Phase.RESTORING, "Aborted", "operator, to end it"),
         ({}, Phase.STUCK, "NoCandidate", "Kafka: a change there"),
@@ -77,7 +77,7 @@ def test_a_suspended_cluster_holds_its_recoveries(incidents: Incidents, plugin: 
     shown = plugin("status").stdout
 
     assert "suspended" in row(shown, "prod")
-    assert "you, to resume cluster prod" in shown
+    assert "you, to unsuspend cluster prod" in shown
 
 
 def test_a_recovery_whose_orders_are_altered_waits_for_them(incidents: Incidents, plugin: Plugin) -> None:

@@ -53,7 +53,7 @@ def test_who_does_not_know_the_namespace_asks_for_all(
     assert shown.exit_code == 0, shown.output
     assert "other prod Approve ? ? ? suspended" in " ".join(shown.stdout.split())
     assert f"{NAMESPACE}      prod-1" in shown.stdout
-    assert "you, to resume cluster prod" in shown.stdout, "the cluster of its own namespace counts"
+    assert "you, to unsuspend cluster prod" in shown.stdout, "the cluster of its own namespace counts"
     assert shown.stdout.endswith("\nNext: kubectl kafka-recovery plan prod-1 --namespace kafka\n")
 
 

@@ -1,4 +1,4 @@
-"""suspend, resume, abort and undo: a person's wish lies where the operator looks, and nothing else is touched."""
+"""suspend, unsuspend and abort: a person's wish lies where the operator looks, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kafka/leases/kafka-recovery-ope
 
 @pytest.fixture
 def at_each_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """What happens while undo waits, instead of a second."""
+    """What happens while abort waits, instead of a second."""
 
     def set_up(happens: Callable[[], object]) -> None:
         monkeypatch.setattr("time.sleep", lambda seconds: happens())
@@ -39,7 +39,7 @@ def test_a_recovery_is_suspended_and_goes_on(incidents: Incidents, plugin: Plugi
     assert plugin.says("suspend", "prod-1").startswith("PartitionRecovery prod-1 is suspended. No further wave begins")
     assert kubernetes.spec(RECOVERIES, "prod-1")["suspend"] is True
     assert plugin("suspend", "prod-1").stderr == "PartitionRecovery prod-1 is suspended already\n"
-    assert plugin("resume", "prod-1").exit_code == 0
+    assert plugin("unsuspend", "prod-1").exit_code == 0
     assert kubernetes.spec(RECOVERIES, "prod-1")["suspend"] is False
 
 
@@ -60,7 +60,7 @@ def test_the_whole_operator_is_suspended_also_where_its_record_is_missing(
     assert plugin.says("suspend", "--operator").startswith("The operator of namespace kafka is suspended.")
     assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "true"}
     kubernetes.memory.objects[SWITCH]["data"]["other"] = "kept"
-    assert plugin("resume", "--operator").exit_code == 0
+    assert plugin("unsuspend", "--operator").exit_code == 0
     assert kubernetes.memory.objects[SWITCH]["data"] == {"suspend": "false", "other": "kept"}
 
 
@@ -84,7 +84,7 @@ def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugi
     ],
 )
 def test_what_to_suspend_is_said_once(plugin: Plugin, words: list[str], problem: str) -> None:
-    for command in ("suspend", "resume"):
+    for command in ("suspend", "unsuspend"):
         assert plugin.refuses(command, *words) == f"Error: {problem}\n"
 
 
@@ -115,7 +115,7 @@ def test_what_has_finished_is_not_aborted(incidents: Incidents, plugin: Plugin) 
     assert "prod-1 has finished: Recovered; there is nothing to abort" in plugin.refuses("abort", "prod-1", "--yes")
 
 
-def test_undo_aborts_and_waits_for_the_end(
+def test_abort_waits_on_demand_for_the_end(
     incidents: Incidents,
     plugin: Plugin,
     kubernetes: SmallKubernetes,
@@ -133,7 +133,7 @@ def test_undo_aborts_and_waits_for_the_end(
 
     at_each_look(goes_on)
 
-    done = plugin("undo", "prod-1", "--yes")
+    done = plugin("abort", "prod-1", "--wait", "--yes")
 
     assert done.exit_code == 0
     assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True
@@ -144,7 +144,7 @@ def test_undo_aborts_and_waits_for_the_end(
 def test_undo_of_a_finished_recovery_changes_nothing(incidents: Incidents, plugin: Plugin) -> None:
     incidents.opened("prod-1", Known(Phase.ENDED, Reason("Recovered", ""), end=End.RECOVERED))
 
-    assert "prod-1 has finished: Recovered. Assignment orders are restored" in plugin.says("undo", "prod-1")
+    assert "prod-1 has finished: Recovered. Assignment orders are restored" in plugin.says("abort", "prod-1", "--wait")
     assert "abort" not in incidents.kubernetes.spec(RECOVERIES, "prod-1")
 
 
@@ -156,7 +156,7 @@ def test_undo_that_lasts_too_long_says_that_the_operator_goes_on(
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
-    left = plugin.refuses("undo", "prod-1", "--yes", "--timeout", "5", code=1)
+    left = plugin.refuses("abort", "prod-1", "--wait", "--yes", "--timeout", "5", code=1)
 
     assert "prod-1 has not finished yet; the operator goes on. To look: kubectl kafka-recovery status" in left
 
@@ -184,28 +184,28 @@ def test_undo_of_a_recovery_that_is_gone_shows_what_the_operator_will_restore(
     plan = begun(incidents)
     begun(incidents, "prod-2")
 
-    shown = plugin("undo", "prod-1")
+    shown = plugin("abort", "prod-1", "--wait")
 
     assert shown.exit_code == 1
     text = " ".join(shown.stdout.split())
     assert text.startswith("PartitionRecovery prod-1 is gone, but its journal tells of an unfinished run:")
     assert f"plan {digest(plan)[:12]} of cluster {CLUSTER_ID}, partitions: 1; the operator restores it" in text
     assert text.count("plan ") == 1
-    (orphan,) = json.loads(plugin("undo", "prod-1", "-o", "json").stdout)["orphaned"]
+    (orphan,) = json.loads(plugin("abort", "prod-1", "--wait", "-o", "json").stdout)["orphaned"]
     assert (orphan["plan"], orphan["watched"]) == (digest(plan), True)
 
 
 def test_an_orphan_that_no_operator_can_know_wants_its_cluster_back(incidents: Incidents, plugin: Plugin) -> None:
     begun(incidents)
 
-    shown = plugin("undo", "prod-1")
+    shown = plugin("abort", "prod-1", "--wait")
 
     assert shown.exit_code == 1
     assert "no WatchedCluster has this clusterId; apply one" in " ".join(shown.stdout.split())
 
 
 def test_undo_of_what_never_was_is_a_wrong_name(plugin: Plugin) -> None:
-    refused = plugin.refuses("undo", "prod-9")
+    refused = plugin.refuses("abort", "prod-9", "--wait")
 
     assert refused.startswith("Error: there is no PartitionRecovery prod-9 in namespace kafka; ")
 
@@ -219,4 +219,4 @@ def test_a_recovery_that_goes_away_while_undo_waits_is_done(
     incidents.opened("prod-1", PLANNING)
     at_each_look(lambda: kubernetes.memory.objects.pop(RECOVERIES.path(NAMESPACE, "prod-1")))
 
-    assert "prod-1 is gone, and left no unfinished run" in plugin.says("undo", "prod-1", "--yes")
+    assert "prod-1 is gone, and left no unfinished run" in plugin.says("abort", "prod-1", "--wait", "--yes")

@@ -226,7 +226,7 @@ def at_hand(plan: Plan) -> AtHand:
     return AtHand(
         f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}",
         "at once",
-        "kubectl kafka-recovery suspend prod-1; to go on later: kubectl kafka-recovery resume prod-1",
+        "kubectl kafka-recovery suspend prod-1; to go on later: kubectl kafka-recovery unsuspend prod-1",
         better=better.get(against(plan), ""),
         kubectl=Kubectl("kafka"),
     )

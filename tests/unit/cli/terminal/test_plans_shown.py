@@ -182,7 +182,7 @@ def test_what_is_elected_unasked_is_said_first_with_when_it_begins_and_what_stop
     assert (
         "12:00:00 UTC UNASKED: leaders of orders-0, orders-1 are elected WITHOUT anybody's yes, at once. Let it go on: "
         "no record acknowledged with acks=all is lost. To stop that: kubectl kafka-recovery suspend prod-1; to go "
-        "on later: kubectl kafka-recovery resume prod-1 3 partitions have no leader"
+        "on later: kubectl kafka-recovery unsuspend prod-1 3 partitions have no leader"
     ) in shown
     assert "would elect broker 2 on 3 partitions: on 1 if it is approved, 2 UNASKED. Kafka" in shown
     assert "Unknown on payments-0: whether" in shown
@@ -210,7 +210,7 @@ def test_where_a_person_is_asked_about_what_the_policy_asks_nobody_about_the_car
     assert (
         "ASKED ALL THE SAME: the policy asks nobody about the election of orders-0, orders-1. A person is asked now: "
         "authority is Approve. They begin after that. To stop that: kubectl kafka-recovery suspend prod-1; to go "
-        "on later: kubectl kafka-recovery resume prod-1 2 partitions have"
+        "on later: kubectl kafka-recovery unsuspend prod-1 2 partitions have"
     ) in shown
     assert "This plan would elect broker 3 on 2 partitions, if it is approved." in shown
     assert "IF NOBODY APPROVES" not in shown, "it would read as a reason to approve"

@@ -125,7 +125,7 @@ def test_anything_else_refuses(typed: str) -> None:
 
 def test_ctrl_c_at_the_question_is_a_no() -> None:
     with terminal(program(), *RECOVER) as person:
-        person.wait_for("anything else refuses: ")
+        person.wait_for("anything else approves nothing: ")
         person.process.send_signal(signal.SIGINT)
         person.wait_for("Nothing was begun")
         code, shown = person.end()
@@ -136,7 +136,7 @@ def test_ctrl_c_at_the_question_is_a_no() -> None:
 
 def test_a_second_run_learns_that_the_first_one_waits_for_a_person(journal: Path) -> None:
     with terminal(program(), *RECOVER) as person:
-        person.wait_for("anything else refuses: ")
+        person.wait_for("anything else approves nothing: ")
         with Forked(program(), *RECOVER) as second:
             _, refused = second.communicate(PATIENCE)
             assert second.returncode == 5
