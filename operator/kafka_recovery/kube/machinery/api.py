@@ -3,16 +3,7 @@
     recovery = await api.get(RECOVERIES.path("kafka", "orders-1"))
     await api.apply_status(RECOVERIES.path("kafka", "orders-1"), recovery, {"finished": True})     # may raise Conflict
 
-The errors:
-
-    ApiError
-    ├── NotFound        404: there is no such object
-    ├── NotServed       404: there is no such kind, at least not now; nothing is known of its objects
-    ├── Conflict        409: somebody wrote the object since it was read; read it again
-    ├── AlreadyExists   409: an object with this name is there
-    ├── Expired         410: a list took longer than the server remembers it
-    ├── Undeclared      500: the definition that is installed lacks a field that this release writes
-    └── Unanswered      no answer in time; a write may have been done all the same
+The errors stand in `answers`.
 """
 
 from __future__ import annotations
@@ -30,14 +21,43 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 import aiohttp
-from aiohttp import ClientResponse
-from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception
 
+from kafka_recovery.kube.machinery.answers import (
+    LONGEST_TEXT,
+    NO_ANSWER,
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    NotFound,
+    NotServed,
+    Unanswered,
+    Undeclared,
+    understood,
+)
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, left_over, says
 from kafka_recovery.kube.machinery.fenced_body import FencedBody
 from kafka_recovery.kube.machinery.tries import AsAsked, Question
 from kafka_recovery.kube.machinery.turns import Turns
+
+__all__ = [
+    "LONGEST_TEXT",
+    "AlreadyExists",
+    "Api",
+    "ApiError",
+    "Conflict",
+    "Effort",
+    "Expired",
+    "Fence",
+    "Kept",
+    "NotFound",
+    "NotServed",
+    "Object",
+    "Unanswered",
+    "Undeclared",
+    "unfenced",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,9 +68,6 @@ FEW = 10
 
 LIST_ATTEMPTS = 3
 """How often a list begins anew because it expired half-way (410)."""
-
-LONGEST_TEXT = 300
-"""Characters of an answer that is no Status (a proxy's web page) that an error repeats."""
 
 Object = dict[str, Any]
 """An object as the API gave it: untrusted; `resources` reads it."""
@@ -67,13 +84,6 @@ AFTERMATH = timedelta(seconds=30)
 _APPLY = "application/apply-patch+yaml"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _PATH = re.compile(r"(/[A-Za-z0-9._:-]+)+")
-_NO_ANSWER = 0
-_DISCOVERY = 3
-"""Slashes in the longest path that asks what there is: /apis/GROUP/VERSION."""
-_NO_SUCH_RESOURCE = "the server could not find the requested resource"
-_UNDECLARED = "field not declared in schema"
-"""What server-side apply says, as an internal error."""
-_PASSING = frozenset({_NO_ANSWER, 429, 500, 502, 503, 504})
 
 
 Kept = TypeVar("Kept")
@@ -81,56 +91,6 @@ Kept = TypeVar("Kept")
 
 def unfenced() -> None:
     """The fence of who needs none: a person's own command."""
-
-
-class ApiError(Exception):
-    """What the API server refused. `reason` is its CamelCase word; `retry_after` seconds it asks to wait, 0: none.
-
-    `status` is HTTP's, 0 if there was no answer; `path` is what was asked for, without host and parameters.
-    """
-
-    def __init__(self, status: int, reason: str, message: str, path: str = "", retry_after: float = 0.0) -> None:
-        super().__init__(f"{status} {reason}: {message}" if status else f"{reason}: {message}")
-        self.status, self.reason, self.message = status, reason, message
-        self.path, self.retry_after = path, retry_after
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether the same call may succeed a moment later."""
-        return self.status in _PASSING and not isinstance(self, Undeclared)
-
-
-class NotFound(ApiError):
-    """No such object."""
-
-
-class NotServed(ApiError):
-    """No such kind: its definition is missing, or not served yet. Whether there is such an object is unknown."""
-
-
-class Conflict(ApiError):
-    """The object is not the one that was read any more, or a field belongs to somebody else."""
-
-
-class AlreadyExists(ApiError):
-    """There is an object with this name: perhaps ours, by an earlier try whose answer was lost."""
-
-
-class Expired(ApiError):
-    """The list can't be gone on with."""
-
-
-class Undeclared(ApiError):
-    """The definition lacks fields that were to be applied: it is older than this release. No other try helps."""
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """Those of the status itself; not what lies deeper, without which the rest may say something else."""
-        return frozenset(re.findall(rf"[.]status[.](\w+): {_UNDECLARED}", self.message))
-
-
-class Unanswered(ApiError):
-    """No whole answer came. A write may have been done, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +291,7 @@ class Api:
         """Whether to try again; remembers outages, of which we are told by what they leave unanswered."""
         if not isinstance(error, ApiError):
             return False
-        if error.status == _NO_ANSWER or (error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.may_pass):
+        if error.status == NO_ANSWER or (error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.may_pass):
             self._troubled_at = time.monotonic()
         aftermath = time.monotonic() - self._troubled_at < AFTERMATH.total_seconds()
         return error.may_pass or (error.status == HTTPStatus.FORBIDDEN and aftermath)
@@ -343,9 +303,9 @@ class Api:
                 question.until += waited
                 return await self._send(question)
         except (aiohttp.ClientError, TimeoutError) as error:
-            self._asked(question.method, _NO_ANSWER)
+            self._asked(question.method, NO_ANSWER)
             what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
-            raise Unanswered(_NO_ANSWER, "Unanswered", what, question.path) from error
+            raise Unanswered(NO_ANSWER, "Unanswered", what, question.path) from error
 
     def _time_for(self, question: Question) -> float:
         left = min(self._effort.attempt.total_seconds(), question.until - time.monotonic())
@@ -368,7 +328,7 @@ class Api:
             raw = await response.read()
             self._turns.answered()
             self._asked(question.method, response.status)
-            return _understood(question, response, raw)
+            return understood(question.path, response, raw)
 
 
 def _whole(each: Object) -> Object:
@@ -377,38 +337,3 @@ def _whole(each: Object) -> Object:
 
 def _asked_pause(error: BaseException | None) -> float:
     return error.retry_after if isinstance(error, ApiError) else 0.0
-
-
-def _understood(question: Question, response: ClientResponse, raw: bytes) -> Object:
-    """The object in an answer. Raises what a refusal is."""
-    try:
-        content = from_json(raw)  # of the largest recovery 8 ms, json takes 12: nothing else goes on meanwhile
-    except ValueError:
-        content = None
-    said: Object = content if isinstance(content, dict) else {}
-    if response.ok and said:
-        return said
-    message = said.get("message") or raw[:LONGEST_TEXT].decode(errors="replace") or "it did not say why"
-    if response.ok:
-        raise ApiError(response.status, "NotAnObject", f"the answer is no JSON object: {message}", question.path)
-    reason = str(said.get("reason") or response.reason or "Refused")
-    asked = response.headers.get("Retry-After", "")
-    lacks = response.status == HTTPStatus.INTERNAL_SERVER_ERROR and _UNDECLARED in str(message)
-    kind = Undeclared if lacks else _kind(response.status, reason)
-    if kind is NotFound and _is_unserved(question.path, said):
-        message = f"the API server does not know {question.path}: is the CustomResourceDefinition there?"
-        raise NotServed(response.status, "NotServed", message, question.path)
-    raise kind(response.status, reason, str(message), question.path, float(asked) if asked.isdecimal() else 0.0)
-
-
-def _kind(status: int, reason: str) -> type[ApiError]:
-    if status == HTTPStatus.CONFLICT:
-        return AlreadyExists if reason == "AlreadyExists" else Conflict
-    return {404: NotFound, 410: Expired}.get(status, ApiError)
-
-
-def _is_unserved(path: str, said: Object) -> bool:
-    """Whether a 404 is about the kind: then it comes as plain text, or, where a proxy words it, without an object."""
-    if path.count("/") <= _DISCOVERY:
-        return False
-    return said.get("kind") != "Status" or said.get("message") == _NO_SUCH_RESOURCE
