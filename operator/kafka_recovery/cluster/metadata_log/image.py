@@ -330,11 +330,12 @@ class Image:
         self._changed.clear()
 
     def _doubt_who_began_anew(self) -> None:
-        if anew := self._processes.anew:
+        if anew := frozenset(self._processes.anew):
+            unseen = anew & self._processes.unseen
             for partition in self._partitions.values():
-                partition.doubt(anew, self._processes.unseen)
+                partition.doubt(anew, unseen)
             self._processes.unseen -= anew
-            anew.clear()
+            self._processes.anew.clear()
 
     def _with_minimum(self, partition: PartitionState, step: HistoryStep, upto: int) -> HistoryStep:
         """The step, with the lowest value that its leader may have gone by at offset `upto`."""

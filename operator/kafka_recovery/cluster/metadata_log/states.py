@@ -62,23 +62,23 @@ class PartitionState:
         self.doubted, self.forked = known.doubted, known.forked
         note_moves(self, known.places, processes)
 
-    def doubt(self, anew: Collection[int], unseen: Collection[int]) -> None:
+    def doubt(self, anew: frozenset[int], unseen: frozenset[int]) -> None:
         """These are other processes since this batch. Kafka 3.9 leaves a broker in the ISR, and lets it lead on, where
         its session has ended and it was not fenced (KAFKA-18106): it may lack what the others hold. A leader that does
         writes other records at the same offsets in the same epoch, and whoever asks it late keeps what it had there.
 
         A broker tells of a move before it is over: it goes on with the log in the old place until the copy of it in the
         new one has all of it. Its next process takes that copy, however far it is (KIP-858), so the log may be in no
-        place with all that it held. `unseen`: brokers of whose process before it is not known what it moved.
+        place with all that it held. `unseen`: those of whose process before it is not known what it moved.
         """
-        may_move = self.moving | frozenset(self.replicas).intersection(unseen)
+        may_move = self.moving.union(unseen.intersection(self.replicas)) if unseen else self.moving
         if behind := may_move.intersection(anew):
             self.moved |= {(id, UNASSIGNED) for id in behind}
             self.moving -= behind
         if self.leader in anew:
             self.whole, self.forked = False, self.forked or len(self.replicas) > 1
-        else:
-            self.doubted |= frozenset(self.isr).intersection(anew)
+        elif not anew.isdisjoint(self.isr):
+            self.doubted |= anew.intersection(self.isr)
 
     def heed(self, *, doubted: Collection[int], moving: Collection[int], forked: bool) -> None:
         """An earlier reading knew this of it, and a snapshot does not tell it. No history that began meanwhile counts:
