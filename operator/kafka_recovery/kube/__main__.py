@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.logs import LogFormat
-from kafka_recovery.kube.process import starting
+from kafka_recovery.kube.process import options, starting
 from kafka_recovery.recovery.supervision import Authority
 
 if TYPE_CHECKING:
@@ -32,74 +32,22 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 def run(
     namespace: starting.Namespaces = None,
     all_namespaces: starting.AllNamespaces = False,
-    authority: Annotated[
-        Authority,
-        typer.Option(
-            help="The most that any cluster's spec.authority and any rule can allow.", envvar="KAFKA_RECOVERY_AUTHORITY"
-        ),
-    ] = Authority.OBSERVE,
-    operator_namespace: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Namespace of the Lease and the operator's ConfigMap.", envvar="POD_NAMESPACE"
-        ),
-    ] = "",
-    name: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of the Lease, and of the ConfigMap whose key suspend stops all recoveries."
-        ),
-    ] = "kafka-recovery-operator",
+    authority: options.MostAuthority = Authority.OBSERVE,
+    operator_namespace: options.Home = "",
+    name: options.Name = "kafka-recovery-operator",
     lease: starting.WithLease = True,
     lease_duration: starting.LeaseDuration = 15,
-    probe: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two brief looks at each cluster.")
-    ] = "250ms",
-    rescan: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two full looks at all partitions of a cluster.")
-    ] = "30s",
-    evidence: Annotated[
-        str,
-        typer.Option(
-            metavar="FOLDER", help="Keep evidence files of every cluster in this folder. [default: none are kept]"
-        ),
-    ] = "",
-    evidence_every: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two evidence files of a cluster.")
-    ] = "1h",
-    evidence_keep: Annotated[
-        str, typer.Option(metavar="DURATION", help="Age at which an evidence file is removed; empty: never.")
-    ] = "720h",
-    webhook_port: Annotated[
-        int,
-        typer.Option(
-            metavar="PORT",
-            help="Listen here for Alertmanager's alerts, which wake watchers; 0: don't.",
-            min=0,
-            max=65535,
-        ),
-    ] = 0,
-    webhook_token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The bearer token that alerts must bring; two lines during a rotation."),
-    ] = None,
-    webhook_tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The webhook's certificate, in PEM.")
-    ] = None,
-    webhook_tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The private key of that certificate, in PEM.")
-    ] = None,
-    webhook_client_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Let in only clients whose certificate is of this CA (mTLS).")
-    ] = None,
-    webhook_service: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Have this Service, which has no selector, lead to the process that holds the Lease; "
-            "needs POD_NAME, POD_UID and POD_IP.",
-        ),
-    ] = "",
+    probe: options.Probe = "250ms",
+    rescan: options.Rescan = "30s",
+    evidence: options.Evidence = "",
+    evidence_every: options.EvidenceEvery = "1h",
+    evidence_keep: options.EvidenceKeep = "720h",
+    webhook_port: options.WebhookPort = 0,
+    webhook_token_file: options.WebhookToken = None,
+    webhook_tls_cert: options.WebhookCertificate = None,
+    webhook_tls_key: options.WebhookKey = None,
+    webhook_client_ca: options.WebhookClientCa = None,
+    webhook_service: options.WebhookService = "",
     metrics_port: starting.MetricsPort = 9090,
     metrics_token_file: starting.MetricsToken = None,
     metrics_tls_cert: starting.MetricsCertificate = None,
