@@ -68,6 +68,11 @@ def on(name: str, wish: Mapping[str, Any]) -> Any:
     return pytest.param(wish, id=name, marks=pytest.mark.xdist_group(name))
 
 
+def only_in_full(kafka: Any) -> Any:
+    """The same value, in `make test-full` alone: in `make test` another release shows what the test is about."""
+    return pytest.param(*kafka.values, id=kafka.id, marks=(*kafka.marks, pytest.mark.full))
+
+
 ON_3_9 = on("3.9", {"release": "3.9", **USUAL})
 ON_4_0 = on("4.0", {"release": "4.0", "elr": True, **USUAL})
 ON_NEWEST = pytest.param({"release": "newest", **USUAL}, id="newest")

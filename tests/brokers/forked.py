@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from functools import partial
 from typing import IO
 
 from brokers import halting
-from kafka_recovery.cli import main
+from kafka_recovery.cli import cluster, main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cluster import designated
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -28,8 +29,10 @@ from kafka_recovery.recovery import engine
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
 
-PROGRAMS = ForkServer("brokers.forked")
-"""One server for all tests of a session."""
+PROGRAMS = ForkServer(
+    "brokers.forked", *(name for _, name, _ in pkgutil.walk_packages(cluster.__path__, f"{cluster.__name__}."))
+)
+"""One server for all tests of a session. A command imports most of it when it is typed: here once for all of them."""
 COMMANDS = {"kafka-recovery": main.main, "kafka-unclean-recovery": unclean_recovery.main}
 _COMMAND, _TIMING = "TESTS_COMMAND", "TESTS_TIMING"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from kafka_recovery.kube.clusters.residences import Home
 
 READ_WITHIN = timedelta(seconds=20)
+BETWEEN_READS = 0.1
+"""Seconds. The controller writes every half second; who reads without a pause takes a whole core until then."""
 
 
 class Kubelets:
@@ -51,7 +54,7 @@ async def watched(witness: PodWitness, cluster: KafkaCluster, looks: int = 13) -
         assert await witness.look() is None
         seen = await _read(cluster)  # no less than the look did: the next one has to see more
         while await _read(cluster) <= seen:
-            pass
+            await asyncio.sleep(BETWEEN_READS)
         await witness.clock.sleep(witness.pause)
 
 

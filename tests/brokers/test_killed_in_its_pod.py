@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import LED, ON_3_9, SOON, WITHOUT_ELR, Recovery, Says
+from brokers.conftest import LED, ON_3_9, SOON, WITHOUT_ELR, Recovery, Says, only_in_full
 from brokers.kubelets import READ_WITHIN, Kubelets, watched
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -54,11 +54,14 @@ def killed_and_started_again(kafka: RealKafka, meanwhile: Callable[[int], None] 
     return told
 
 
-@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+@pytest.mark.parametrize("kafka", [ON_3_9, only_in_full(WITHOUT_ELR)], indirect=True)
 async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
-    """Takes 30 s: three sessions have to run out, and the controller writes twice a second."""
+    """Of the newest release `tests/apiserver/test_killed_in_its_pod.py` tells the same, with the operator itself.
+
+    Takes 30 s: three sessions have to run out, and the controller writes twice a second.
+    """
     ours = recovery(kafka).with_(reads_history=True)
     kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
     kubelets = Kubelets(1, 2, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brokers.conftest import ON_3_9, ON_4_0, ON_NEWEST, USUAL, Recovery, on
+from brokers.conftest import ON_3_9, ON_4_0, ON_NEWEST, USUAL, Recovery, on, only_in_full
 from brokers.test_own_elections import Recoveries
 from kafka_recovery.decision.known_bugs import met
 from kafka_recovery.domain.ids import TopicPartition
@@ -29,7 +29,7 @@ async def planned(kafka: RealKafka, recovery: Recovery) -> tuple[str | None, lis
 @pytest.mark.parametrize(
     ("kafka", "release", "expected"),
     [
-        pytest.param(*ON_3_9.values, "3.9", [], id="3.9", marks=ON_3_9.marks),
+        pytest.param(*ON_3_9.values, "3.9", [], id="3.9", marks=only_in_full(ON_3_9).marks),
         pytest.param(*ON_4_0.values, "4.0", ["KAFKA-19522", LOOP], id="4.0", marks=ON_4_0.marks),
         pytest.param(*ON_NEWEST.values, "4.4", [LOOP], id="newest", marks=ON_NEWEST.marks),
     ],

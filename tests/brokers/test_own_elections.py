@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from brokers.conftest import ON_4_0, ON_BUSY, ON_NEWEST, Recovery
+from brokers.conftest import ON_4_0, ON_BUSY, ON_NEWEST, Recovery, only_in_full
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -74,7 +74,7 @@ async def test_leadership_goes_to_the_first_of_the_original_order_once_that_is_i
     assert kafka.consume("orders", 0) == list(lost[0].held[BEST])
 
 
-@pytest.mark.parametrize("kafka", [ON_4_0, ON_NEWEST], indirect=True)
+@pytest.mark.parametrize("kafka", [only_in_full(ON_4_0), ON_NEWEST], indirect=True)
 async def test_a_last_known_leader_that_was_killed_and_comes_back_with_its_log_leads_without_loss(
     kafka: RealKafka, recovery: Recoveries
 ) -> None:

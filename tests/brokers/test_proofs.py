@@ -11,7 +11,8 @@ import pytest
 
 from brokers import test_upstream as upstream
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, USUAL, WITHOUT_ELR, Recovery, on
+from brokers.conftest import LED, ON_3_9, ON_4_0, ON_NEWEST, USUAL, WITHOUT_ELR, Recovery, on, only_in_full
+from brokers.kubelets import BETWEEN_READS
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -105,7 +106,7 @@ REFUSED_BY_BROKER_1 = {
 configuration), so it refuses four, and with them every other setting for all brokers."""
 
 
-@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+@pytest.mark.parametrize("kafka", [only_in_full(ON_3_9), WITHOUT_ELR], indirect=True)
 async def test_a_setting_for_all_brokers_proves_nothing_where_the_leader_went_on_without_it(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
@@ -186,7 +187,7 @@ EVEN, BEHIND = "equal-logs", "one-log-is-behind"
 MANY = range(12)
 
 
-@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+@pytest.mark.parametrize("kafka", [only_in_full(ON_3_9), WITHOUT_ELR], indirect=True)
 async def test_what_a_copy_that_stayed_proves_of_one_that_left_the_isr_too_early(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
@@ -228,7 +229,7 @@ async def test_what_a_copy_that_stayed_proves_of_one_that_left_the_isr_too_early
 CUT_BACK = "cut-back"
 
 
-@pytest.mark.parametrize("kafka", [ON_3_9, ON_4_0, WITHOUT_ELR, ON_NEWEST], indirect=True)
+@pytest.mark.parametrize("kafka", [ON_3_9, only_in_full(ON_4_0), only_in_full(WITHOUT_ELR), ON_NEWEST], indirect=True)
 async def test_a_log_that_a_crash_of_its_host_cut_back_is_never_proven_to_hold_everything(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
@@ -312,7 +313,7 @@ async def test_a_proof_outlives_the_controllers_that_wrote_its_history(
         kafka.leading_controller()
         async with asyncio.timeout(60):  # it knows what is committed once the other one follows it
             while await cluster.read_metadata_log(READ_WITHIN, ANSWERED_WITHIN) is not None:
-                pass
+                await asyncio.sleep(BETWEEN_READS)
         kafka.start_controller(killed)
         frozen: list[int] = []
 
@@ -328,7 +329,7 @@ async def test_a_proof_outlives_the_controllers_that_wrote_its_history(
         with ours.engine_on(cluster) as engine:
             async with asyncio.timeout(120):  # for a while brokers ask the frozen controller about reassignments
                 while not classes(plan := await engine.plan(both)):
-                    pass
+                    await asyncio.sleep(BETWEEN_READS)
             assert classes(plan) == {TWO: (2, LossClass.LOSSLESS), ONE: (2, LossClass.UNKNOWN)}
             report = await engine.recover(both)
 
