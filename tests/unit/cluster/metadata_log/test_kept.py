@@ -280,9 +280,12 @@ def test_a_leader_of_transactions_that_was_killed_is_remembered_after_its_replic
         record("Topic", 0, Values(name="__transaction_state", topic_id=transactions)),
         whole((B, C, A), topic_id=transactions),
     )
-    log.add(changed(isr=[B, C], topic_id=transactions))
+    log.add(changed(isr=[B], topic_id=transactions))
     log.add(changed(isr=[A]))
+    log.add(changed(leader=NO_LEADER, topic_id=transactions))
     second = log.add(registered(B, log.end))
+    log.add(changed(leader=B, topic_id=transactions))
+    log.add(changed(isr=[B, C], topic_id=transactions))
     log.add(changed(leader=C, topic_id=transactions))
     log.add(changed(replicas=[B, C, A, d], isr=[B, C, d], topic_id=transactions))
     log.add(changed(replicas=[d, C, A], isr=[C, d], topic_id=transactions))
@@ -294,11 +297,12 @@ def test_a_leader_of_transactions_that_was_killed_is_remembered_after_its_replic
         minimum_of("orders", "2"),
         *(registered(broker, epoch) for broker, epoch in ((A, 2), (B, second), (C, 4), (d, 8))),
         whole((A, C), isr=(A,)),
-        whole((d, C, A), isr=(C, d), leader=C, leader_epoch=1, topic_id=transactions),
+        whole((d, C, A), isr=(C, d), leader=C, leader_epoch=3, topic_id=transactions),
     )
 
     again = restarted(log, log.image().kept(), cut, state)
 
+    assert again._partitions[transactions, 0].whole, "else it would be in doubt whoever led it"
     assert again.history(ORDERS, 0) == log.history()
     assert (found := again.history(ORDERS, 0)) is not None
     assert found.transaction_log is LossClass.UNKNOWN
