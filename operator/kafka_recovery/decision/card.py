@@ -237,7 +237,7 @@ def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
         have = "had" if over else "has" if len(offline) == 1 else "have"
         when = " when this plan was made" if over else ""
         first = ", the first" if len(offline) > 1 else ","
-        since = f"{first} at least since {moment(at)}" if (at := began(offline)) else ""
+        since = f"{first} at least since {moment(at)}" if (at := began(offline)) else " (since when is not known here)"
         yield f"{partitions(len(offline))} {have} no leader{when}{since}: {named([each.id for each in offline])}."
     led = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
     if led:

@@ -370,8 +370,10 @@ class TestSinceWhen:
             "3 partitions have no leader, the first at least since 2026-11-21 11:47:00 UTC: orders-0 to orders-2."
         )
 
-    def test_where_no_clock_tells_nothing_is_said(self) -> None:
-        assert self.opens(None, None) == "2 partitions have no leader: orders-0, orders-1."
+    def test_where_no_clock_tells_that_is_said(self) -> None:
+        assert (
+            self.opens(None, None) == "2 partitions have no leader (since when is not known here): orders-0, orders-1."
+        )
 
     def test_of_a_plan_that_is_over(self) -> None:
         assert self.opens(timedelta(minutes=13), over=True) == (
