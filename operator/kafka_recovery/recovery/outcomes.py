@@ -107,6 +107,19 @@ def elected_by_others(id: TopicPartition, lead: Lead) -> PartitionOutcome:
     return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
 
 
+def elected_by_name(id: TopicPartition, lead: Lead) -> PartitionOutcome:
+    """The outcome in a topic made anew, where an election that was meant for the one before may have been held.
+
+    Kafka's request names topics, and has no field for their ids (KIP-460).
+    """
+    reason = Reason(
+        "UnexpectedLeader",
+        f"broker {lead.leader} leads it and answers, in a topic that was made anew under this name; this run had asked "
+        "to elect a leader in the topic before, and that request may have elected this one, uncleanly",
+    )
+    return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
+
+
 def lead_of(look: Sighting) -> Lead | None:
     """The leader, if it answered itself."""
     if not isinstance(look, Leadership) or look.leader is None or look.log_end is None:

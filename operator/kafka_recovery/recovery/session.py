@@ -14,9 +14,20 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, To
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason, reason_of
-from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, lead_of, online_already, outcome_of, verified
+from kafka_recovery.recovery.outcomes import (
+    elected_by_name,
+    elected_by_others,
+    lead_in,
+    lead_of,
+    online_already,
+    outcome_of,
+    verified,
+)
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
+
+FIRST = LeaderEpoch(0)
+"""The epoch of the leader that a topic is made with: nobody elected that one."""
 
 
 class Waiting:
@@ -119,6 +130,11 @@ class Session:
         known = self._runs.get(decision.id, ())
         return tuple(run for run in known if run.held and run.decision.topic_id == decision.topic_id)
 
+    def _asked_of_another_topic(self, decision: Decision) -> bool:
+        """Whether an election was asked for in a topic of this name that is gone, and was not seen to be held there."""
+        runs = self._runs.get(decision.id, ())
+        return any(run.held and not run.verified and run.decision.topic_id != decision.topic_id for run in runs)
+
     # Conclusions
 
     def conclude(self, outcome: PartitionOutcome) -> None:
@@ -190,6 +206,8 @@ class Session:
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
+        if lead.leader_epoch > FIRST and self._asked_of_another_topic(decision):
+            return elected_by_name(decision.id, lead)
         if lead.leader not in self._clean.get(key, {lead.leader}):
             return elected_by_others(decision.id, lead)
         return online_already(decision.id, lead, self._longest.get(key))

@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.outcomes import lead_of
 from kafka_recovery.recovery.partition_run import State
 from kafka_recovery.recovery.ports import Silent
 from kafka_recovery.recovery.session import Session, Waiting
@@ -44,17 +45,32 @@ async def test_a_replica_from_outside_the_isr_that_was_planned_and_leads_is_call
     assert (outcome and outcome.outcome) is told
 
 
-async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_that_was_made_anew(world: World) -> None:
+@pytest.mark.parametrize(
+    ("held", "seen", "epoch", "told"),
+    [
+        (True, False, EPOCH + 1, "UnexpectedLeader"),
+        (True, True, EPOCH + 1, "AlreadyOnline"),
+        (True, False, 0, "AlreadyOnline"),
+        (False, False, EPOCH + 1, "AlreadyOnline"),
+    ],
+    ids=["it may have elected", "held in the topic before", "led since it was made", "never held"],
+)
+async def test_an_election_that_was_asked_for_by_name_may_have_been_held_in_the_topic_that_was_made_anew(
+    world: World, held: bool, seen: bool, epoch: int, told: str
+) -> None:
+    """Kafka's request has no topic id. Nobody says that this call elected nobody there unless it is known."""
     world.offline({3: 15, 2: 27})
     plan = await world.plan()
     session = Session(world)
-    session.begin(plan, plan.decisions)[ORDERS].held = True
+    run = session.begin(plan, plan.decisions)[ORDERS]
+    run.held, run.verified = held, lead_of(led(plan.decisions[0])) if seen else None
     made_anew = replace(plan.decisions[0], topic_id=TopicId("another"))
 
-    outcome = session.online(made_anew, led(made_anew))
+    outcome = session.online(made_anew, replace(led(made_anew), leader_epoch=LeaderEpoch(epoch)))
 
     assert outcome
-    assert code_of(outcome) == "AlreadyOnline"
+    assert code_of(outcome) == told
+    assert (outcome.outcome is Outcome.RECOVERED_CLEANLY) == (told == "AlreadyOnline")
 
 
 def led(decision: Decision) -> Leadership:

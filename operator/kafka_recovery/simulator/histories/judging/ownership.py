@@ -84,6 +84,8 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         right = somebody_interfered(story, change, cause.at - RACE) or _takes_back(story, cause, change)
         return Owned(change.after, change.by, change.after if right else wanted)
     for kept, decision in _begun(story, change):
+        if not is_engine(change.by) and _knows_that_it_asked_nothing(story, kept, change.id):
+            continue
         too_late = _over_at(story, kept) - change.at < RACE  # nobody looks for the plan's orders any more
         too_late = too_late or (not is_engine(change.by) and _is_put_back(story, kept.machine, change))
         if change.after == decision.order != decision.assignment and not too_late:
@@ -206,6 +208,20 @@ def _begun(story: Chronicle, change: Ordered) -> Iterator[tuple[Kept, Decision]]
             for decision in story.plan(kept.digest).decisions:
                 if (decision.id, decision.topic_id) == (change.id, change.topic_id):
                     yield kept, decision
+
+
+def _knows_that_it_asked_nothing(story: Chronicle, begun: Kept, id: TopicPartition) -> bool:
+    """Whether who began a wave ended it as well, and never asked for an order of this partition meanwhile.
+
+    An order like the plan's is somebody else's then. Another process would not know that nothing was asked.
+    """
+    ended = begun.process, begun.digest, begun.name.replace("-started", "-ended")
+    until = next((kept.at for kept in story.kept if (kept.process, kept.digest, kept.name) == ended), None)
+    return until is not None and not any(
+        asked.process == begun.process and asked.what == "designate" and begun.at <= asked.at <= until
+        for asked in story.asked
+        if any(request.id == id for request in asked.requests)
+    )
 
 
 def _over_at(story: Chronicle, begun: Kept) -> float:
