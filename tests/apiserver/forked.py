@@ -27,7 +27,7 @@ from kafka_recovery.kube.clusters.pod_witness import PodWitness
 from kafka_recovery.kube.operator import Settings
 from kafka_recovery.kube.resources.watched_by import ClaimTimes
 from kafka_recovery.recovery.timing import Timing
-from testbed.fork_server import Forked, ForkServer
+from testbed.fork_server import Forked, ForkServer, all_of
 from testbed.operator_process import Launch
 
 QUARANTINE = 8.0
@@ -36,7 +36,7 @@ _QUARANTINE = "TESTS_QUARANTINE"
 _SETTLED = "TESTS_SETTLED"
 _STALE = "TESTS_STALE"
 
-PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands", "kafka_recovery.kube.fleet_operator")
+PROGRAMS = ForkServer("apiserver.forked", *all_of(kubectl), "kafka_recovery.kube.fleet_operator")
 """One server for all tests of a session."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -27,12 +26,10 @@ from kafka_recovery.cluster import designated
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.recovery import engine
 from kafka_recovery.recovery.timing import Timing
-from testbed.fork_server import Forked, ForkServer
+from testbed.fork_server import Forked, ForkServer, all_of
 
-PROGRAMS = ForkServer(
-    "brokers.forked", *(name for _, name, _ in pkgutil.walk_packages(cluster.__path__, f"{cluster.__name__}."))
-)
-"""One server for all tests of a session. A command imports most of it when it is typed: here once for all of them."""
+PROGRAMS = ForkServer("brokers.forked", *all_of(cluster))
+"""One server for all tests of a session."""
 COMMANDS = {"kafka-recovery": main.main, "kafka-unclean-recovery": unclean_recovery.main}
 _COMMAND, _TIMING = "TESTS_COMMAND", "TESTS_TIMING"
 

@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -25,10 +26,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
+from types import ModuleType
 from typing import IO, Any, NoReturn
 
 LARGEST_REQUEST = 1 << 20
 FEW_FILES = 8
+
+
+def all_of(package: ModuleType) -> list[str]:
+    """The names of its modules: a command imports most of them when it is typed, here the server does once for all."""
+    return [name for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
 
 
 class ForkServer:
