@@ -5,6 +5,7 @@ Each is held against what the cluster, the brokers' addresses and the clock were
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -12,6 +13,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, relay_is_out_of_reach
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind
+from kafka_recovery.simulator.host.weather import WireFault
 
 _SLACK = 0.1
 _BEHIND = 0.9
@@ -38,9 +40,10 @@ def _metadata_were_old(told: Told) -> bool:
         return any(state.leader_epoch >= before + (state.leader is not None) for state in near(told))
     if "does not answer it" in message:
         return any(fault.kind in _WAYS and fault.at <= told.said.at for fault in told.scenario.faults)
-    since, until = _lately(told), told.said.at
+    # Its last whole look was before: what is said of metadata too old may be of any moment since then.
+    since = min(_lately(told), told.looked.at if told.looked else math.inf)
     return any(
-        began <= until and ended >= since and ended - began >= _BEHIND
+        began <= told.said.at and ended >= since and ended - began >= _BEHIND
         for broker in told.story.kafka.brokers.values()
         for began, ended in broker.behind()
     )
@@ -137,7 +140,12 @@ def _another_cluster(told: Told) -> bool:
 
 
 def was_not_seen(told: Told) -> bool:
-    """Whether for a while its process had not been shown who leads it now."""
+    """Whether for a while its process had not been shown who leads it now, or the last answer was an error.
+
+    A broker answers one that the weather makes.
+    """
+    if "Kafka answered" in _message(told) and told.story.struck.get(WireFault.UNKNOWN_ERROR):
+        return True
     shown = [s for s in told.story.shown if (s.process, s.id) == (told.said.process, told.said.outcome.id)]
     newest = max((s.at for s in shown if s.at <= told.said.at and s.leader is not None), default=-1e9)
     return newest < told.said.at - _SLACK

@@ -19,8 +19,12 @@ from kafka_recovery.simulator.histories.scenario import Scenario
 
 _SLACK = 0.1
 
-ENDING = 90.0
-"""Seconds within which a run ends what is under way when its time is over."""
+ENDING = 110.0
+"""Seconds within which a run ends what is under way when its time is over.
+
+With every broker gone and packets lost it waits 30 for a leader, up to 20 for the look that was begun then, and tries
+twice to put orders back: 20 for the request, 10 for a look at what came of it.
+"""
 
 _RELAY = 2.5
 """Seconds between two questions whether a silent relay is there again; each lasts as long as nobody answers."""
