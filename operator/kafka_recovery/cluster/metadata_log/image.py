@@ -116,7 +116,7 @@ class Image:
         self.awaited = None
         is_here = (self.upto, self.epoch, self.at) == (kept.upto, kept.epoch, kept.time)
         more = recall(kept, self._folded()) if is_here else None
-        heed(kept.cautions, self._partitions)
+        heed(kept.cautions, self._partitions, here=is_here)
         if more is None:
             _LOG.warning("the history that was kept up to offset %d is not of this metadata log", kept.upto)
         else:

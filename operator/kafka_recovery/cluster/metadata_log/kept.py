@@ -141,11 +141,14 @@ def kept_of(upto: int, epoch: int, time: int, out_of_sync: Iterable[Key], fold: 
     return KeptHistory(upto, epoch, time, partitions, tuple(topics), tuple(registrations), cautions, seen)
 
 
-def heed(cautions: Iterable[KeptCaution], partitions: Mapping[Key, PartitionState]) -> None:
-    """They hold wherever a fold has come to, and whatever it can't know of before: a topic's id never comes back."""
+def heed(cautions: Iterable[KeptCaution], partitions: Mapping[Key, PartitionState], *, here: bool) -> None:
+    """They hold wherever a fold has come to, and whatever it can't know of before: a topic's id never comes back.
+
+    `here`: it has come to the very place of which they were kept.
+    """
     for each in cautions:
         if (state := partitions.get((each.topic_id, each.index))) is not None:
-            state.heed(doubted=each.doubted, moving=each.moving, forked=each.forked)
+            state.heed(doubted=each.doubted, moving=each.moving, forked=each.forked, here=here)
 
 
 def recall(kept: KeptHistory, fold: Folded) -> int | None:

@@ -80,11 +80,12 @@ class PartitionState:
         elif not anew.isdisjoint(self.isr):
             self.doubted |= anew.intersection(self.isr)
 
-    def heed(self, *, doubted: Collection[int], moving: Collection[int], forked: bool) -> None:
+    def heed(self, *, doubted: Collection[int], moving: Collection[int], forked: bool, here: bool) -> None:
         """An earlier reading knew this of it, and a snapshot does not tell it. No history that began meanwhile counts:
-        it was not in sync.
+        it was not in sync. Not `here`, but at an earlier place: one in doubt may have been elected since (`led_by`).
         """
-        self.doubted |= frozenset(self.isr).intersection(doubted)
+        members = frozenset(self.isr)
+        self.doubted |= members.intersection(doubted) if here or not doubted else members - {self.leader}
         self.moving |= frozenset(moving)
         self.forked = self.forked or forked
         self.whole = self.whole and not (self.doubted or self.forked)

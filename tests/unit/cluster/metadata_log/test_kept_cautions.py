@@ -206,6 +206,24 @@ def test_it_counts_also_where_the_log_is_cut_off_beyond_what_was_kept(broker: in
     assert not restart.begun_with(kept).whole
 
 
+def test_where_the_log_is_cut_off_one_in_doubt_may_have_been_elected_so_all_others_are_in_doubt() -> None:
+    """B was, and then A. Who had followed B may hold something else until it was out of the ISR."""
+    log = began_anew(B)
+    kept = kept_of(log)
+    log.add(changed(isr=[A, B, C], leader=B))
+    log.add(changed(isr=[A, B, C], leader=A))
+    restart = cut_here(log)
+    assert restart.begun_with(kept).doubted == restart.uncut.doubted == {B, C}
+
+    log.add(changed(isr=[A, C]))
+    log.add(changed(isr=[A, B, C]))
+    assert not restart.begun_with(kept).whole
+
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A, B, C]))
+    assert restart.begun_with(kept).whole, "each of them was out of the ISR"
+
+
 def test_of_a_topic_that_was_made_anew_nothing_is_doubted() -> None:
     log = began_anew(A)
     kept = kept_of(log)
