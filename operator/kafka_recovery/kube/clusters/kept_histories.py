@@ -75,8 +75,8 @@ class KeptHistories:
             raw = await asyncio.to_thread(canonical, kept)
             if len(raw) > MOST or is_crowded(raw, MOST):
                 return (
-                    f"the histories of {len(kept.partitions)} partitions that are out of sync have {len(raw)} bytes, "
-                    f"more than the {MOST} that are kept"
+                    f"the histories of {len(kept.partitions)} partitions that are out of sync, and what speaks against "
+                    f"proofs in {len(kept.cautions)}, have {len(raw)} bytes, more than the {MOST} that are kept"
                 )
             written = await self._write(kept, raw)
         for each in await self._ours():

@@ -119,11 +119,11 @@ class PodHold:
         """Name none any more: whoever makes these Pods may make them again. What can't be written is tried again."""
         if not self.named:
             return
-        held = self.named
+        held: Mapping[BrokerId, str] = {}
 
         def without(status: Mapping[str, Any]) -> Mapping[str, Any]:
             nonlocal held
-            held = named_by(status)
+            held = named_by(status) or held  # none at the second try: the first one was done, and its answer lost
             return let_go_of(status)
 
         try:
@@ -131,9 +131,9 @@ class PodHold:
         except ApiError as error:
             _LOG.warning("Pods are held back for longer than they have to be: %s", error)
             return
-        self.named = {}
+        pods, self.named = held if seen else self.named, {}
         self.changed()
-        await self.again(self.key, seen, held.values())
+        await self.again(self.key, seen, pods.values())
 
     async def _hold(self, plan: Plan, brokers: Sequence[BrokerId]) -> Holding:
         if why := await self.unguarded():

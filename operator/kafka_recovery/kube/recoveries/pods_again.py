@@ -37,7 +37,8 @@ class PodsAgain:
         names = ", ".join(sorted(pods))
         _LOG.info("Pods may be created again: %s", names)
         if recovery is not None:
-            why = Reason("PodLetGo", f"no longer held back, so it may be created again: {names}")
+            again = "this recovery holds it back no more; it may be created again, unless another recovery holds it"
+            why = Reason("PodLetGo", f"{again}: {names}")
             await self.told(recovery, why, True)
         await asyncio.sleep(HEARD.total_seconds())
         for name in sorted(set(map(pod_set_of, pods))):

@@ -224,7 +224,7 @@ async def test_more_than_may_be_kept_is_told_and_leaves_what_is_there(
     monkeypatch.setattr(kept_histories, "MOST", 1000)
     told = await house.store().save(kept(6000, partitions=50))
     assert told is not None
-    assert "the histories of 50 partitions that are out of sync have" in told
+    assert "the histories of 50 partitions that are out of sync, and what speaks" in told
     assert [each["spec"]["offset"] for each in house.objects.values()] == [5000]
 
 

@@ -15,7 +15,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import HoldBack, Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
@@ -51,6 +51,8 @@ class PodSet(OurObjects):
         self.deaf = 0
         self.hears_after = 0.0
         self.let_go_at = 0.0
+        self.loses_an_answer = False
+        """Whether the next Pod is let go and the answer is lost: who writes again is told of a conflict."""
         self.strimzi = True
         self.sets: list[Object] = []
         """What StrimziPodSets were changed to."""
@@ -102,9 +104,14 @@ class PodSet(OurObjects):
         return await super().get(path, deadline=deadline)
 
     async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
-        if named_by(seen.get("status", {})) and not named_by(status):
+        lets_go = named_by(seen.get("status", {})) and not named_by(status)
+        if lets_go:
             self.let_go_at = asyncio.get_running_loop().time()
-        return await super().apply_status(path, seen, status)
+        now = await super().apply_status(path, seen, status)
+        if lets_go and self.loses_an_answer:
+            self.loses_an_answer = False
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return now
 
     async def patch(self, path: str, change: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
         if not path.startswith(PODS_OF_STRIMZI):
@@ -203,6 +210,19 @@ async def test_it_is_woken_when_every_api_server_has_heard_that_the_pod_is_let_g
     await office.until("Recovered")
 
     assert kubernetes.pod()
+
+
+async def test_it_is_woken_and_told_of_where_the_answer_was_lost_that_the_pod_is_let_go(
+    office: Office, kubernetes: PodSet
+) -> None:
+    kubernetes.loses_an_answer = True
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert not kubernetes.loses_an_answer
+    assert wakings(kubernetes) == [WAKING]
+    assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
 
 
 async def test_strimzi_is_not_woken_where_no_pod_was_held(office: Office, kubernetes: PodSet) -> None:
