@@ -224,7 +224,7 @@ def _held_back(plan: Plan) -> Iterator[str]:
         its = "its Pod is" if len(brokers) == 1 else "their Pods are"
         told = named_brokers(brokers)
         yield f"While leaders are elected, the operator keeps {told} away, if down: {its} deleted (holdBack: pods)."
-        yield "Meanwhile Strimzi makes no missing Pod that comes later in the same node pool."
+        yield "If Strimzi runs these brokers, it makes meanwhile no missing Pod that comes later in the same node pool."
 
 
 def at_the_prompt(plan: Plan, at_hand: AtHand = NOTHING_AT_HAND) -> tuple[str, ...]:

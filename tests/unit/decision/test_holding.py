@@ -54,7 +54,7 @@ def test_the_pod_of_a_dead_isr_member_is_held_back() -> None:
 
 def test_a_plan_says_whose_pod_is_held_back_where_the_policy_wants_it() -> None:
     said = "While leaders are elected, the operator keeps broker 1 away, if down: its Pod is deleted (holdBack: pods)."
-    others = "Meanwhile Strimzi makes no missing Pod that comes later in the same node pool."
+    others = "If Strimzi runs these brokers, it makes meanwhile no missing Pod that comes later in the same node pool."
     plan = planned()
 
     assert not {said, others}.intersection(card(plan).situation)

@@ -165,6 +165,20 @@ DANGERS = (
         "the best replica that is left; what is known of the loss",
         "Brings offline Kafka partitions back with the least loss, and explains every choice.",
     ),
+    Danger(
+        r"\bor are you not sure\b",
+        None,
+        "whoever does not know what is on a disk starts an empty one",
+        "not sure: start nothing, approve nothing, and look at that disk",
+        "Can it be started with its own, intact disk, or are you not sure that it can't? Then start it and wait.",
+    ),
+    Danger(
+        r"`kubectl delete pod` is harmless",
+        None,
+        "a Kafka's Pod may be the one that is deleted",
+        "say whose Pod: the operator's",
+        "Look at the operator first. `kubectl delete pod` is harmless.",
+    ),
 )
 
 
