@@ -46,6 +46,12 @@ def test_its_digest_typed_at_the_terminal_approves_exactly_what_was_shown(incide
     ]
 
 
+def test_its_digest_may_be_typed_in_capitals_and_between_blanks(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+
+    assert plugin("approve", "prod-1", typed=f" {digest(plan).upper()} \n").exit_code == 0
+
+
 @pytest.mark.parametrize("typed", ["n", "y", "yes", "", "{digest:.7}", "{digest:.8}g"])
 def test_anything_but_its_digest_approves_nothing(incidents: Incidents, plugin: Plugin, typed: str) -> None:
     plan = incidents.awaiting()

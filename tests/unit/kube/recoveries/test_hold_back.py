@@ -18,6 +18,8 @@ from kafka_recovery.kube.clusters.broker_pods import BrokerPods
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
+from kafka_recovery.kube.recoveries.open_recovery import held_by
+from kafka_recovery.kube.recoveries.pods_again import PodsAgain
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from unit.decision.incident import broker, dead, evidence, log, partition
@@ -54,6 +56,7 @@ class PodSet(OurObjects):
         self.loses_an_answer = False
         """Whether the next Pod is let go and the answer is lost: who writes again is told of a conflict."""
         self.strimzi = True
+        self.version = "v1"
         self.sets: list[Object] = []
         """What StrimziPodSets were changed to."""
         self.lingers = False
@@ -100,7 +103,7 @@ class PodSet(OurObjects):
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         if path == PODS_OF_STRIMZI and self.strimzi:
             self._read(path)
-            return {"kind": "APIGroup", "preferredVersion": {"version": "v1"}}
+            return {"kind": "APIGroup", "preferredVersion": {"version": self.version}}
         return await super().get(path, deadline=deadline)
 
     async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
@@ -223,6 +226,25 @@ async def test_it_is_woken_and_told_of_where_the_answer_was_lost_that_the_pod_is
     assert not kubernetes.loses_an_answer
     assert wakings(kubernetes) == [WAKING]
     assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
+
+
+async def test_an_older_strimzi_is_woken_in_the_version_that_it_has(office: Office, kubernetes: PodSet) -> None:
+    kubernetes.version = "v1beta2"
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert wakings(kubernetes) == [WAKING.replace("/v1/", "/v1beta2/")]
+
+
+async def test_each_node_pool_whose_pods_are_let_go_is_woken_once(office: Office, kubernetes: PodSet) -> None:
+    async def told(*_: object) -> None:
+        return None
+
+    pods = ["prod-brokers-1", "prod-brokers-2", "prod-others-3"]
+    await PodsAgain(kubernetes, told).let_go((NAMESPACE, NAME), None, pods)
+
+    assert wakings(kubernetes) == [WAKING, WAKING.replace("prod-brokers", "prod-others")]
 
 
 async def test_strimzi_is_not_woken_where_no_pod_was_held(office: Office, kubernetes: PodSet) -> None:
@@ -503,6 +525,23 @@ async def test_to_let_go_is_tried_again_for_as_long_as_it_can_t_be_written(offic
     await asyncio.sleep(1)
     assert counted(office) == 0, "it is told at once, though nothing else that is told of it changes"
     await dies(office)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "ends", "held"),
+    [
+        ([FINALIZER], {}, {POD}),
+        ([], {}, set()),
+        ([FINALIZER], {"spec": {"abort": True}}, set()),
+        ([FINALIZER], {"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}, set()),
+    ],
+    ids=["has begun", "has not", "is aborted", "is deleted"],
+)
+def test_of_one_that_nobody_works_on_the_pods_are_counted_that_the_api_server_refuses(
+    finalizers: list[str], ends: Object, held: set[str]
+) -> None:
+    status = {"holdBack": {"pods": [{"name": POD, "broker": 1}]}}
+    assert held_by({"metadata": {"finalizers": finalizers}, "spec": {}, "status": status, **ends}) == held
 
 
 def counted(office: Office) -> float | None:
