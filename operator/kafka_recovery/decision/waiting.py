@@ -180,7 +180,8 @@ def _only_copies(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
         is_ = "is" if len(empty) == 1 else "are"
         yield (
             f"Broker {broker} holds the only copy of {named(ids)} that answers with records, {named_brokers(empty)} "
-            f"{is_} EMPTY there: copy that one to a place outside log.dirs before you start a broker."
+            f"{is_} EMPTY there: copy its directories FROM broker {broker} to a place outside log.dirs before you "
+            "start a broker."
         )
 
 

@@ -503,8 +503,8 @@ def test_beside_an_empty_copy_the_only_one_with_records_is_saved_before_anything
     first, *_ = told(plan)
 
     assert first == (
-        "Broker 2 holds the only copy of orders-0 that answers with records, broker 3 is EMPTY there: copy that one to "
-        "a place outside log.dirs before you start a broker."
+        "Broker 2 holds the only copy of orders-0 that answers with records, broker 3 is EMPTY there: copy its "
+        "directories FROM broker 2 to a place outside log.dirs before you start a broker."
     )
     held[3] = log(5)
     two = decide(evidence(partition(held), brokers=brokers), ANY, waited=timedelta(hours=1))
