@@ -114,7 +114,7 @@ class OurObjects(KubernetesInMemory):
     def _write(self, what: str) -> BaseException | None:
         if self.refusing(what):
             self.writes.append(what)
-            raise ApiError(403, "Forbidden", "exceeded quota")
+            raise ApiError(403, "Forbidden", "exceeded quota", what.partition(" ")[2])
         return super()._write(what)
 
 

@@ -61,7 +61,8 @@ def pod_set_of(pod: str) -> str:
 
 def not_woken(name: str, namespace: str, error: ApiError) -> str:
     """What is said where one can't be woken, with the command that does it."""
-    allows = "; manifests/rbac/optional/hold-back.yaml allows it" if error.status == HTTPStatus.FORBIDDEN else ""
+    lacks_our_right = error.status == HTTPStatus.FORBIDDEN and error.path.endswith("/status")
+    allows = "; manifests/rbac/optional/hold-back.yaml allows it" if lacks_our_right else ""
     command = f'kubectl annotate strimzipodset {name} --namespace {namespace} woken="$(date +%s)" --overwrite'
     return (
         f"Strimzi may make the Pods of StrimziPodSet {name} five minutes late: it can't be woken "

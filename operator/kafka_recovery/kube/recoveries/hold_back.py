@@ -129,7 +129,7 @@ class PodHold:
         try:
             seen = await change_status(self.api, self._path, self.uid, without)
         except ApiError as error:
-            _LOG.warning("Pods are held back for longer than they have to be: %s", error)
+            _LOG.warning("The status still names the Pods that were held back; it is tried again: %s", error)
             return
         pods, self.named = held if seen else self.named, {}
         self.changed()

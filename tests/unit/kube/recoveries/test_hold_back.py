@@ -15,7 +15,8 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import HoldBack, Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
-from kafka_recovery.kube.machinery.api import Conflict, Object
+from kafka_recovery.kube.clusters.pod_sets import not_woken
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.recoveries.open_recovery import held_by
@@ -278,6 +279,18 @@ async def test_where_it_can_t_be_woken_the_recovery_ends_as_well_and_the_command
     told = office.events.notes["StrimziNotWoken"]
     assert f"kubectl annotate strimzipodset prod-brokers --namespace {NAMESPACE} woken=" in told
     assert ("manifests/rbac/optional/hold-back.yaml" in told) == (kubernetes.unread is None)
+
+
+def test_the_manifest_is_named_only_where_it_allows_what_was_refused() -> None:
+    """Strimzi's version is read by a right that every account has by default."""
+    status = "/apis/core.strimzi.io/v1/namespaces/kafka/strimzipodsets/prod-brokers/status"
+    forbidden, undiscovered = (
+        not_woken("prod-brokers", NAMESPACE, ApiError(403, "Forbidden", "not allowed", path))
+        for path in (status, "/apis/core.strimzi.io")
+    )
+
+    assert "manifests/rbac/optional/hold-back.yaml allows it" in forbidden
+    assert "allows it" not in undiscovered
 
 
 async def test_nothing_is_said_of_strimzi_where_another_controller_makes_the_pods(
