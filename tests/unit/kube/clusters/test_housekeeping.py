@@ -309,7 +309,9 @@ def test_only_what_finished_long_ago_in_this_cluster_is_deleted(
 
 
 def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(switch: OperatorSwitch) -> None:
-    switch.api.put(RECOVERIES, NAME, switch.api.recovery()["spec"], {"finished": True, "outcome": "Aborted"})
+    just_now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    status = {"finished": True, "finishedAt": just_now, "outcome": "Aborted"}
+    switch.api.put(RECOVERIES, NAME, switch.api.recovery()["spec"], status)
 
     in_no_time(switch.for_a_while(0.5))
 

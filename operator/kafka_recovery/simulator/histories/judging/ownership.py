@@ -211,14 +211,15 @@ def _begun(story: Chronicle, change: Ordered) -> Iterator[tuple[Kept, Decision]]
 
 
 def _knows_that_it_asked_nothing(story: Chronicle, begun: Kept, id: TopicPartition) -> bool:
-    """Whether who began a wave ended it as well, and never asked for an order of this partition meanwhile.
+    """Whether who began a wave ended it as well, and asked neither to set nor to restore this order meanwhile.
 
-    An order like the plan's is somebody else's then. Another process would not know that nothing was asked.
+    An order like the plan's is somebody else's then. Another process would not know that nothing was asked; nor does
+    one whose driver says no more than that the order was not set.
     """
     ended = begun.process, begun.digest, begun.name.replace("-started", "-ended")
     until = next((kept.at for kept in story.kept if (kept.process, kept.digest, kept.name) == ended), None)
     return until is not None and not any(
-        asked.process == begun.process and asked.what == "designate" and begun.at <= asked.at <= until
+        asked.process == begun.process and asked.what in ("designate", "restore") and begun.at <= asked.at <= until
         for asked in story.asked
         if any(request.id == id for request in asked.requests)
     )
