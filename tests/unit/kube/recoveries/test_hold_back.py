@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -15,135 +15,26 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import HoldBack, Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.broker_pods import BrokerPods
-from kafka_recovery.kube.clusters.pod_sets import not_woken
-from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
+from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import labelled
 from kafka_recovery.kube.recoveries.hold_back import PodHold, named_by
 from kafka_recovery.kube.recoveries.open_recovery import held_by
-from kafka_recovery.kube.recoveries.pods_again import PodsAgain
 from kafka_recovery.kube.resources.admission import HELD_PODS_POLICY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.kube.clusters import strimzi
 from unit.kube.journal.journals import NAME, NAMESPACE
-from unit.kube.kubernetes_in_memory import over_the_wire
 from unit.kube.office import Office
-from unit.kube.our_objects import PROD, SILENT, OurObjects, inhabited, policy_in_force
+from unit.kube.our_objects import PROD, SILENT, OurObjects
+from unit.kube.recoveries.holding import POD, PODS, WAKING, PodSet, dies, held_back, wakings
 from unit.recovery.brokers import CLUSTER, Fate
 from unit.recovery.world import World, crash
 from unit.virtual import awaited
 
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-POD = "prod-brokers-1"
-PODS_OF_STRIMZI = "/apis/core.strimzi.io"
-POD_SET = f"{PODS_OF_STRIMZI}/v1/namespaces/{NAMESPACE}/strimzipodsets/prod-brokers"
-WAKING = f"patch {POD_SET}/status"
-
-
-class PodSet(OurObjects):
-    """A Kubernetes in which a deleted Pod of a broker is made anew at once, unless the API server refuses to.
-
-    After a refusal Strimzi asks again once its StrimziPodSet has changed, as far as these tests go.
-    `deaf`: how often it makes one although a recovery holds it back: its API server has not heard of that yet.
-    `hears_after`: so long after a recovery's status it refuses the Pod that the status names no more.
-    """
-
-    def __init__(self, objects: OurObjects) -> None:
-        super().__init__()
-        self.objects = objects.objects
-        self.deaf = 0
-        self.hears_after = 0.0
-        self.let_go_at = 0.0
-        self.loses_an_answer = False
-        """Whether the next Pod is let go and the answer is lost: who writes again is told of a conflict."""
-        self.strimzi = True
-        self.version = "v1"
-        self.sets: list[Object] = []
-        """What StrimziPodSets were changed to."""
-        self.lingers = False
-        self.shows_pods: int | None = None
-        """So many looks at Pods are answered yet; None: all of them."""
-
-    def runs(self, broker: int = 1, **like: Any) -> None:
-        """There is such a Pod."""
-        made = strimzi.pod(broker, **{"ready": False, "phase": "Pending", **like})
-        made["metadata"] |= {"uid": f"uid-{next(self._numbers)}", "namespace": NAMESPACE}
-        self._keep(f"{PODS}/{made['metadata']['name']}", made)
-
-    def pod(self) -> Object | None:
-        return self.objects.get(f"{PODS}/{POD}")
-
-    def held(self, name: str = NAME) -> list[str]:
-        """The Pods that the API server refuses to make."""
-        recovery = self.objects[RECOVERIES.path(NAMESPACE, name)]
-        over = recovery["spec"].get("abort") or recovery.get("status", {}).get("finished")
-        return [] if over else list(named_by(recovery.get("status", {})).values())
-
-    async def list_all(
-        self, path: str, *, params: Mapping[str, str] | None = None, deadline: timedelta | None = None
-    ) -> list[Object]:
-        if path == PODS:
-            self._read(path)
-            if self.shows_pods is not None:
-                self.shows_pods -= 1
-                if self.shows_pods < 0:
-                    raise SILENT
-            return [each for at, each in self.objects.items() if at.startswith(f"{PODS}/")]
-        return await super().list_all(path, params=params, deadline=deadline)
-
-    async def delete(self, path: str, *, uid: str | None = None) -> None:
-        gone = self.objects.get(path)
-        if gone and path.startswith(PODS) and self.lingers:
-            self._write(f"delete {path}")
-            gone["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:30Z"
-            return
-        await super().delete(path, uid=uid)
-        if path == f"{PODS}/{POD}" and gone and self.makes_it_anew():
-            self.runs()
-
-    async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
-        if path == PODS_OF_STRIMZI and self.strimzi:
-            self._read(path)
-            return {"kind": "APIGroup", "preferredVersion": {"version": self.version}}
-        return await super().get(path, deadline=deadline)
-
-    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
-        lets_go = named_by(seen.get("status", {})) and not named_by(status)
-        if lets_go:
-            self.let_go_at = asyncio.get_running_loop().time()
-        now = await super().apply_status(path, seen, status)
-        if lets_go and self.loses_an_answer:
-            self.loses_an_answer = False
-            raise Conflict(409, "Conflict", "the object has been modified")
-        return now
-
-    async def patch(self, path: str, change: Mapping[str, Any], *, deadline: timedelta | None = None) -> Object:
-        if not path.startswith(PODS_OF_STRIMZI):
-            return await super().patch(path, change)
-        self._write(f"patch {path}")
-        self.sets.append(over_the_wire(change))
-        heard = asyncio.get_running_loop().time() >= self.let_go_at + self.hears_after
-        if self.pod() is None and heard and self.makes_it_anew():
-            self.runs()
-        return {}
-
-    def makes_it_anew(self) -> bool:
-        every = [path.rpartition("/")[2] for path in self.objects if path.startswith(RECOVERIES.path(NAMESPACE))]
-        if not any(POD in self.held(name) for name in every):
-            return True
-        self.deaf -= 1
-        return self.deaf >= 0
-
 
 @pytest.fixture
 def kubernetes() -> PodSet:
-    """The policy holds Pods back, and the dead broker's is about to start."""
-    api = PodSet(inhabited())
-    api.change(POLICIES, "rules", holdBack="pods")
-    api.change(CLUSTERS, "prod", bootstrapServers=None, strimziRef={"name": "prod"})
-    policy_in_force(api, HELD_PODS_POLICY)
-    api.runs()
-    return api
+    return held_back()
 
 
 @pytest.fixture
@@ -167,10 +58,6 @@ def not_held(office: Office) -> str:
     return message
 
 
-def wakings(api: OurObjects) -> list[str]:
-    return [what for what in api.writes if PODS_OF_STRIMZI in what]
-
-
 def deletions(api: OurObjects) -> list[str]:
     return [what for what in api.writes if what.startswith(f"delete {PODS}")]
 
@@ -187,122 +74,6 @@ async def test_the_pod_is_gone_before_the_first_order_is_set_and_may_come_back_w
     assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
     assert kubernetes.pod()
     assert office.world.leader() == 2
-
-
-async def test_strimzi_is_woken_once_by_the_status_of_its_pod_set_and_by_nothing_else_of_it(
-    office: Office, kubernetes: PodSet
-) -> None:
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert wakings(kubernetes) == [WAKING]
-    (change,) = kubernetes.sets
-    assert change.keys() == {"status"}
-    assert change["status"].keys() == {"conditions"}, "how many Pods are ready only Strimzi says"
-    (said,) = change["status"]["conditions"]
-    assert said["message"] == f"PartitionRecovery {NAME} holds none of its Pods back"
-    assert all(code != "StrimziNotWoken" for _, code in office.events.said)
-
-
-async def test_it_is_woken_when_every_api_server_has_heard_that_the_pod_is_let_go(
-    office: Office, kubernetes: PodSet
-) -> None:
-    """One that has not would refuse the Pod once more, and Strimzi would wait for five minutes."""
-    kubernetes.hears_after = 0.5
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert kubernetes.pod()
-
-
-async def test_it_is_woken_and_told_of_where_the_answer_was_lost_that_the_pod_is_let_go(
-    office: Office, kubernetes: PodSet
-) -> None:
-    kubernetes.loses_an_answer = True
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert not kubernetes.loses_an_answer
-    assert wakings(kubernetes) == [WAKING]
-    assert [code for _, code in office.events.said if code.startswith("Pod")] == ["PodHeld", "PodLetGo"]
-
-
-async def test_an_older_strimzi_is_woken_in_the_version_that_it_has(office: Office, kubernetes: PodSet) -> None:
-    kubernetes.version = "v1beta2"
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert wakings(kubernetes) == [WAKING.replace("/v1/", "/v1beta2/")]
-
-
-async def test_each_node_pool_whose_pods_are_let_go_is_woken_once(office: Office, kubernetes: PodSet) -> None:
-    async def told(*_: object) -> None:
-        return None
-
-    pods = ["prod-brokers-1", "prod-brokers-2", "prod-others-3"]
-    await PodsAgain(kubernetes, told).let_go((NAMESPACE, NAME), None, pods)
-
-    assert wakings(kubernetes) == [WAKING, WAKING.replace("prod-brokers", "prod-others")]
-
-
-async def test_strimzi_is_not_woken_where_no_pod_was_held(office: Office, kubernetes: PodSet) -> None:
-    kubernetes.runs(ready=True, phase="Running")
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert wakings(kubernetes) == []
-
-
-@pytest.mark.parametrize(
-    "goes_wrong",
-    [
-        lambda api: setattr(api, "refusing", lambda what: what == WAKING),
-        lambda api: setattr(api, "unread", PODS_OF_STRIMZI),
-    ],
-    ids=["no right", "no answer"],
-)
-async def test_where_it_can_t_be_woken_the_recovery_ends_as_well_and_the_command_is_told(
-    office: Office, kubernetes: PodSet, goes_wrong: Any
-) -> None:
-    goes_wrong(kubernetes)
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert office.status()["finished"]
-    assert kubernetes.held() == []
-    assert ("Warning", "StrimziNotWoken") in office.events.said
-    told = office.events.notes["StrimziNotWoken"]
-    assert f"kubectl annotate strimzipodset prod-brokers --namespace {NAMESPACE} woken=" in told
-    assert ("manifests/rbac/optional/hold-back.yaml" in told) == (kubernetes.unread is None)
-
-
-def test_the_manifest_is_named_only_where_it_allows_what_was_refused() -> None:
-    """Strimzi's version is read by a right that every account has by default."""
-    status = "/apis/core.strimzi.io/v1/namespaces/kafka/strimzipodsets/prod-brokers/status"
-    forbidden, undiscovered = (
-        not_woken("prod-brokers", NAMESPACE, ApiError(403, "Forbidden", "not allowed", path))
-        for path in (status, "/apis/core.strimzi.io")
-    )
-
-    assert "manifests/rbac/optional/hold-back.yaml allows it" in forbidden
-    assert "allows it" not in undiscovered
-
-
-async def test_nothing_is_said_of_strimzi_where_another_controller_makes_the_pods(
-    office: Office, kubernetes: PodSet
-) -> None:
-    kubernetes.strimzi = False
-
-    office.takes_up()
-    await office.until("Recovered")
-
-    assert wakings(kubernetes) == []
-    assert all(code != "StrimziNotWoken" for _, code in office.events.said)
 
 
 async def test_it_is_named_in_the_status_before_it_is_deleted(office: Office, kubernetes: PodSet) -> None:
@@ -610,21 +381,6 @@ async def test_an_abort_lets_go_at_once(office: Office, kubernetes: PodSet, worl
     assert wakings(kubernetes) == [WAKING]
 
 
-async def test_a_recovery_that_is_gone_at_once_wakes_strimzi_as_well(
-    office: Office, kubernetes: PodSet, world: World
-) -> None:
-    world.kafka.restore_fates = [Fate.LOST] * 12
-    office.takes_up()
-    await office.until("OfflinePartitions")
-
-    kubernetes.remove(RECOVERIES, NAME)
-    office.see()
-    await awaited(lambda: wakings(kubernetes))
-
-    assert wakings(kubernetes) == [WAKING]
-    await dies(office)
-
-
 async def test_a_pod_that_becomes_ready_after_the_look_is_not_deleted(
     office: Office, kubernetes: PodSet, at_election: list[tuple[bool, list[str]]]
 ) -> None:
@@ -797,11 +553,3 @@ async def test_what_a_recovery_of_another_cluster_or_one_that_ends_names_is_not_
     await holder(kubernetes).hold(PLAN, [ORDERS])
 
     assert kubernetes.held() == []
-
-
-async def dies(office: Office) -> None:
-    """The process ends without a word."""
-    for each in list(office.all._open.values()):
-        each.task.cancel()
-        await asyncio.gather(each.task, return_exceptions=True)
-    await office.queue.stop(timedelta(0))
