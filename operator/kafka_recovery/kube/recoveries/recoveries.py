@@ -181,18 +181,7 @@ class Recoveries:
         try:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
-            invalid = Reason("InvalidSpec", str(wrong))
-            if open_ := self._open.get(key):  # its own run holds: it can't read it either
-                if raw["metadata"]["generation"] != open_.generation:
-                    open_.generation = raw["metadata"]["generation"]
-                    open_.run.wake()
-            else:
-                if key not in self._untaken or self._untaken[key].why != invalid:
-                    self._drop(key)  # once: it wakes others, and those this one
-                self._not_taken(key, Untaken(raw["spec"]["clusterRef"]["name"], invalid, True, held_by(raw)))
-            await self._told.untaken(raw, invalid, stuck=True)
-            journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
-            return await self._deleted.let_go_in_time(raw, journal, invalid)
+            return await self._tell_invalid(key, raw, Reason("InvalidSpec", str(wrong)))
         await self._leave_what_is_past(key, recovery)
         known = self._clusters.get((key[0], recovery.cluster_name))
         if key not in self._open and (waits := await self._take_up(key, recovery)):
@@ -213,6 +202,20 @@ class Recoveries:
             self._drop(key)
             return None
         return RESYNC if recovery.meta.deleting_since else presence_pause()
+
+    async def _tell_invalid(self, key: Key, raw: Object, invalid: Reason) -> timedelta | None:
+        """What is told of one that can't be read; returns when to look again."""
+        if open_ := self._open.get(key):  # its own run holds: it can't read it either
+            if raw["metadata"]["generation"] != open_.generation:
+                open_.generation = raw["metadata"]["generation"]
+                open_.run.wake()
+        else:
+            if key not in self._untaken or self._untaken[key].why != invalid:
+                self._drop(key)  # once: it wakes others, and those this one
+            self._not_taken(key, Untaken(raw["spec"]["clusterRef"]["name"], invalid, True, held_by(raw)))
+        await self._told.untaken(raw, invalid, stuck=True)
+        journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
+        return await self._deleted.let_go_in_time(raw, journal, invalid)
 
     async def _tell_why_not(
         self, key: Key, raw: Object, recovery: PartitionRecovery, waits: Reason, known: OpenCluster | Reason
