@@ -61,18 +61,23 @@ def run(line: str, ports: Mapping[str, str], folder: Path) -> str:
     for shown, real in ports.items():
         line = line.replace(shown, real)
     line = line.replace("\\\n", "")
-    done = subprocess.run(
-        [sys.executable, "-c", RECOVERY, *shlex.split(line)[1:]],
+    with started(shlex.split(line)[1:], folder) as process:
+        shown, said = process.communicate(timeout=120)
+    if process.returncode:
+        raise RuntimeError(f"{line}\n{shown}{said}")
+    return shown
+
+
+def started(words: list[str], folder: Path) -> subprocess.Popen[str]:
+    """`kafka-recovery` with these words, as a process that works in `folder`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", RECOVERY, *words],
         cwd=folder,
         env=surroundings(folder),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )
-    if done.returncode:
-        raise RuntimeError(f"{line}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def told(text: str, ports: Mapping[str, str]) -> str:
@@ -87,8 +92,7 @@ def told(text: str, ports: Mapping[str, str]) -> str:
 @contextmanager
 def played(folder: Path, incident: str = "divergent") -> Iterator[dict[str, str]]:
     """The incident; yields each address of the page with the address of this run: brokers', then controllers'."""
-    words = [sys.executable, "-c", RECOVERY, "play", "--incident", incident, "--port", "0"]
-    with subprocess.Popen(words, env=surroundings(folder), stdout=subprocess.PIPE, text=True) as playing:
+    with started(["play", "--incident", incident, "--port", "0"], folder) as playing:
         assert playing.stdout is not None
         addresses: list[str] = []
         for line in playing.stdout:

@@ -196,3 +196,9 @@ def policies(*required: RequiredAnswers) -> Iterator[Policy]:
     """
     for order, answers in product(ORDERS_OF_LOGS, required or RequiredAnswers):
         yield Policy((rule(order, answers),), ENDLESS)
+
+
+def policies_in_pairs() -> Iterator[Policy]:
+    """Each order of logs once, each requirement once: for what is asked under all four elsewhere too."""
+    for order, answers in zip(ORDERS_OF_LOGS, RequiredAnswers, strict=True):
+        yield Policy((rule(order, answers),), ENDLESS)

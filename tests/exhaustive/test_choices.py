@@ -31,32 +31,35 @@ def partitions(arranged: Iterable[Logs]) -> Iterator[PartitionEvidence]:
 
 
 def test_any_two_logs_of_up_to_three_offsets(counted: Count) -> None:
+    looked = list(partitions(one_arrangement(every_log(3), 2)))
     for policy in policies():
-        arranged = list(one_arrangement(every_log(3), 2))
-        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
-        counted(len(arranged))
+        assert hold_for_each(looked, HEALTHY, policy, NOBODY_WAITED) > len(looked) / 2
+        counted(len(looked))
 
 
 def test_any_two_logs_of_up_to_two_offsets_wherever_they_begin_on_their_disks(counted: Count) -> None:
-    """Of a tiered topic; also where a broker does not tell it. And whichever has no room there."""
+    """Of a tiered topic; also where a broker does not tell it. And whichever has no room there.
+
+    Everybody answers, so how many answers are required changes nothing: that is for the logs above.
+    """
     logs = [
         replace(log, local_start=start, almost_full=almost_full)
         for log in every_log(2)
         for start in (None, *map(Offset, range(log.start, log.end + 1)))
         for almost_full in (False, True)
     ]
-    for policy in policies():
-        arranged = list(one_arrangement(logs, 2))
-        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
-        counted(len(arranged))
+    looked = list(partitions(one_arrangement(logs, 2)))
+    for policy in policies(RequiredAnswers.ANY):
+        assert hold_for_each(looked, HEALTHY, policy, NOBODY_WAITED) > len(looked) / 2
+        counted(len(looked))
 
 
 def test_any_three_logs_of_up_to_two_offsets(counted: Count) -> None:
     """Whole ones: what retention does, it does to two logs."""
-    arranged = list(one_arrangement([log for log in every_log(2) if log.start == 0], 3))
+    looked = list(partitions(one_arrangement([log for log in every_log(2) if log.start == 0], 3)))
     for policy in policies(RequiredAnswers.ANY):
-        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
-        counted(len(arranged))
+        assert hold_for_each(looked, HEALTHY, policy, NOBODY_WAITED) > len(looked) / 2
+        counted(len(looked))
 
 
 def test_what_two_vectors_prove_is_true_and_is_all_that_they_can_prove(counted: Count) -> None:

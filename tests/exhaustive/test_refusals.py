@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations_with_replacement, product
@@ -32,6 +32,7 @@ from exhaustive.evidence_space import (
     one_arrangement,
     partition,
     policies,
+    policies_in_pairs,
     rule,
     standings,
 )
@@ -55,14 +56,15 @@ SOME_ANSWERS = (
 
 
 def each_holds(
-    kinds: Sequence[Broker | None], arranged: Iterable[Sequence[Standing]], counted: Count, *waits: timedelta
-) -> None:
+    kinds: Sequence[Broker | None], arranged: Iterable[Sequence[Standing]], counted: Count, *waits: timedelta,
+    under: Callable[[], Iterator[Policy]] = policies,
+) -> None:  # fmt: skip
     """Under every policy, and however long was waited, some are elected and some are not, each as it must be."""
-    crowd, arranged = Crowd(kinds), list(arranged)
-    for policy, waited in product(policies(), waits):
-        decided = (crowd.partition(number, replicas) for number, replicas in enumerate(arranged))
-        assert 0 < hold_for_each(decided, crowd.cluster, policy, waited) < len(arranged)
-        counted(len(arranged))
+    crowd = Crowd(kinds)
+    looked = [crowd.partition(number, replicas) for number, replicas in enumerate(arranged)]
+    for policy, waited in product(under(), waits):
+        assert 0 < hold_for_each(looked, crowd.cluster, policy, waited) < len(looked)
+        counted(len(looked))
 
 
 def test_one_replica_in_any_state_alone_and_beside_one_that_may_lead(counted: Count) -> None:
@@ -79,13 +81,13 @@ def test_any_three_replicas_of_which_some_forbid_to_elect_the_others(counted: Co
 
 def test_any_three_replicas_of_which_some_may_be_waited_for(counted: Count) -> None:
     kinds = (WELL, SILENT, DEAD, broker(0, fenced=True))
-    each_holds(kinds, one_arrangement(standings(kinds, SOME_ANSWERS[:1]), 3), counted, IN_TIME)
+    each_holds(kinds, one_arrangement(standings(kinds, SOME_ANSWERS[:1]), 3), counted, IN_TIME, under=policies_in_pairs)
 
 
 def test_any_three_replicas_of_which_the_last_known_leader_may_be_waited_for(counted: Count) -> None:
     kinds = (WELL, SILENT, DEAD, broker(0, fenced=True))
     states = standings(kinds, SOME_ANSWERS[:1], ("", "last", "ELR"))
-    each_holds(kinds, one_arrangement(states, 3), counted, IN_TIME)
+    each_holds(kinds, one_arrangement(states, 3), counted, IN_TIME, under=policies_in_pairs)
 
 
 SEEN = [

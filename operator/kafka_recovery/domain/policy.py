@@ -127,4 +127,7 @@ class Policy:
 
     def rule_for(self, topic: str) -> Rule | None:
         """The first rule that selects the topic, or None."""
-        return next((rule for rule in self.rules if rule.topics.matches(topic)), None)
+        for rule in self.rules:
+            if rule.topics.matches(topic):
+                return rule
+        return None

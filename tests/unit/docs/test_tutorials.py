@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import kafka_recovery
+from unit.processes import Forked
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -22,11 +23,24 @@ def generate_played(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("generate_played")
 
 
+@pytest.fixture
+def forks(generate_played: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands have imported what they need."""
+
+    def forked(words: list[str], folder: Path) -> Forked:
+        there = f"import os; os.chdir({str(folder)!r}); os.environ.update({generate_played.surroundings(folder)!r})"
+        return Forked(f"{there}; {generate_played.RECOVERY}", *words)
+
+    monkeypatch.setattr(generate_played, "started", forked)
+
+
+@pytest.mark.usefixtures("forks")
 @pytest.mark.timeout(120)  # five times a broker that is silent for the five seconds of its deadline
 def test_a_first_recovery_shows_what_the_page_shows(generate_played: ModuleType, tmp_path: Path) -> None:
     assert generate_played.wanted(tmp_path) == generate_played.PAGE.read_text(), "python docs/generate_played.py"
 
 
+@pytest.mark.usefixtures("forks")
 def test_the_proof_of_proofs_md_is_shown_as_the_page_has_it(generate_played: ModuleType, tmp_path: Path) -> None:
     """Of all that is shown the page has two lines. How far the metadata log has come depends on the machine."""
     page = (DOCS / "explanation" / "proofs.md").read_text()
