@@ -17,7 +17,7 @@ TIMED := $(BIN)/python -m testbed.timed
 CACHE := $(or $(KAFKA_RECOVERY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-recovery)
 # What a tier runs: by folder, for to collect everything and then leave most of it out takes longer than `unit`.
 UNIT       := tests/unit tests/property tests/exhaustive tests/mutations
-SIMULATED  := tests/simulation tests/fidelity/test_scripts_on_model.py
+SIMULATED  := tests/simulation tests/fidelity
 BROKERS    := tests/brokers
 APISERVER  := tests/apiserver tests/charts
 QUICK      := not full and not bench

@@ -40,7 +40,7 @@ def _play(script: Script, kafka: RealKafka, record: bool) -> int:
     print(f"\n{script.name} (ELR {'on' if script.elr else 'off'})", flush=True)
     began = time.monotonic()
     try:
-        real = on_brokers.play(script, kafka)
+        real = on_brokers.play([script], kafka)[script]
     except AssertionError as failure:
         print(f"  can't be played: {failure}", flush=True)
         return 1

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fidelity import together
 from fidelity.requests import DEADLINE_MS, Requests
 from fidelity.script import BROKERS, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
 from testbed import metadata
@@ -26,9 +27,9 @@ def wish(release: str, elr: bool) -> dict[str, Any]:
     return {"release": release, "brokers": len(BROKERS), "elr": choice, "properties": checks, "session_timeout": 3.0}
 
 
-def play(script: Script, kafka: RealKafka) -> list[Sight]:
-    """The script on a running cluster without topics; what it broke there is left so."""
-    return script.play(BrokerStage(kafka))
+def play(scripts: Sequence[Script], kafka: RealKafka) -> dict[Script, list[Sight]]:
+    """The scripts, together, on a running cluster without topics; what they broke there is left so."""
+    return together.play({script: BrokerStage(kafka) for script in scripts})
 
 
 class BrokerStage(Requests):

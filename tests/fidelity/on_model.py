@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka.protocol.api_header import ResponseClassRegistry
 
+from fidelity import together
 from fidelity.requests import Requests
 from fidelity.script import BROKERS, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
 from kafka_recovery.cluster.metadata import topic_uuid
@@ -27,7 +28,7 @@ PATIENCE = 60.0
 
 def play(script: Script) -> list[Sight]:
     """The script on a model of its own, as released Kafka behaves; deterministic."""
-    return script.play(ModelStage(script.elr))
+    return together.play({script: ModelStage(script.elr)})[script]
 
 
 class ModelStage(Requests):

@@ -160,7 +160,7 @@ REASSIGNMENTS = (
         "a reassignment of an offline partition with an empty ISR",
         True,
         (
-            *OFFLINE_FOR_GOOD,
+            *OFFLINE,
             reassign(3, 2, 1),
             look(),
             reassign(3, 2, 4),

@@ -120,10 +120,14 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happens; `act` returns what is to be compared, None where there is nothing."""
+    """One thing that happens; `act` returns what is to be compared, None where there is nothing.
+
+    `to_brokers`: it happens to them, or is awaited of them, whichever topic the script is about.
+    """
 
     text: str
     act: Callable[[Stage], Fields | None]
+    to_brokers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +139,19 @@ class Script:
     steps: tuple[Step, ...]
     newest_only: bool = False
 
-    def play(self, stage: Stage) -> list[Sight]:
-        """Everything that the steps saw, in order."""
-        sights = []
-        for number, step in enumerate(self.steps, 1):
-            try:
-                fields = step.act(stage)
-            except AssertionError as failure:
-                raise AssertionError(f"{self.name}, step {number}, {step.text}: {failure}") from failure
-            if fields is not None:
-                sights.append(Sight(f"{number}. {step.text}", fields))
-        return sights
+    @property
+    def to_brokers(self) -> tuple[str, ...]:
+        """What happens to brokers in it, in order."""
+        return tuple(step.text for step in self.steps if step.to_brokers)
+
+    def do(self, number: int, stage: Stage) -> list[Sight]:
+        """What the step of this number saw."""
+        step = self.steps[number - 1]
+        try:
+            fields = step.act(stage)
+        except AssertionError as failure:
+            raise AssertionError(f"{self.name}, step {number}, {step.text}: {failure}") from failure
+        return [] if fields is None else [Sight(f"{number}. {step.text}", fields)]
 
 
 def differences(real: Sequence[Sight], model: Sequence[Sight]) -> list[str]:
@@ -360,7 +366,7 @@ def _each(text: str, brokers: Sequence[int], act: Callable[[Stage], Callable[[in
         for broker in brokers:
             act(stage)(broker)
 
-    return Step(f"{text} {', '.join(map(str, brokers))}", acts)
+    return Step(f"{text} {', '.join(map(str, brokers))}", acts, to_brokers=True)
 
 
 def _until(what: str, met: Callable[[Stage], bool]) -> Step:
