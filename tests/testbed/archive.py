@@ -25,6 +25,8 @@ from testbed.waiting import WaitedInVain, wait_until
 
 # Java says so when an archive does not fit; it then starts without, which is all right here.
 QUIET = ("-Xlog:cds=off", "-Xlog:aot=off")
+# Where it was written for, if that is free: else each process changes every address in its 70 MB.
+IN_ITS_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ def ensured(distribution: Distribution) -> Path | None:
 
 def options(archive: Path | None) -> tuple[str, ...]:
     """The Java options that use it."""
-    return (f"-XX:AOTCache={archive}", *QUIET) if archive else ()
+    return (f"-XX:AOTCache={archive}", *IN_ITS_PLACE, *QUIET) if archive else ()
 
 
 def _build(distribution: Distribution) -> None:

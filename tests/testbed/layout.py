@@ -36,6 +36,8 @@ SMALL = {
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # Else each metric becomes a bean of JMX, which nobody reads here.
+    "metric.reporters": "",
 }
 # Nothing changes a leader or makes a topic but the test itself.
 QUIET = {
