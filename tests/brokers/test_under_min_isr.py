@@ -5,7 +5,9 @@ To a consumer such a leader has no offset to tell; it leads nevertheless, and it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -18,30 +20,69 @@ from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import EvidenceRules
 from testbed.cluster import RealKafka
+from testbed.metadata import PartitionState
+from testbed.warm import WarmKafka
 
-pytestmark = [pytest.mark.brokers, pytest.mark.parametrize("kafka", [ON_NEWEST, ON_3_9], indirect=True)]
+pytestmark = pytest.mark.brokers
 
 ORDERS = TopicPartition("orders", 0)
 RECORDS = 10
-SURVIVOR = 2
-Recoveries = Callable[[RealKafka], Recovery]
+OTHER, SURVIVOR = 1, 2
 
 
-def offline_with_one_survivor(kafka: RealKafka, replicas: Sequence[int]) -> None:
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """What became of the partition; whether its leader says that it leads, before and after it is cut off."""
+
+    outcome: PartitionOutcome
+    state: PartitionState
+    led: LeaderEpoch | None
+    led_when_cut_off: LeaderEpoch | None
+    seen_when_cut_off: Replica
+
+
+@pytest.fixture(scope="module", params=[ON_NEWEST, ON_3_9])
+def leader(
+    request: pytest.FixtureRequest, warm: WarmKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Leader]:
+    """Half a minute on a busy machine: brokers are fenced one after the other until the last one is."""
+    with warm.lent(**request.param) as kafka:
+        offline_with_one_survivor(kafka)
+        yield asyncio.run(story(kafka, Recovery(kafka, tmp_path_factory.mktemp("under-min-isr"))))
+
+
+def offline_with_one_survivor(kafka: RealKafka) -> None:
     """The survivor holds every record, was killed and restarted, and takes 0 for its high watermark."""
-    kafka.create_topic("orders", [replicas], min_insync_replicas=2)
+    kafka.create_topic("orders", [[OTHER, SURVIVOR]], min_insync_replicas=2)
     kafka.produce("orders", 0, RECORDS, "all", acks="all")
     kafka.kill(SURVIVOR)
     kafka.wait_until_fenced(SURVIVOR)
-    for broker in replicas:
-        if broker != SURVIVOR:
-            kafka.kill(broker)
+    kafka.kill(OTHER)
     kafka.start(SURVIVOR)
     kafka.wait_for("orders", lambda state: state.leader is None)
     kafka.wait_until_unfenced(SURVIVOR)
+
+
+async def story(kafka: RealKafka, ours: Recovery) -> Leader:
+    """The survivor is elected; later it is frozen, and goes on when there is no controller to tell it what it missed.
+
+    KRaft brokers do not fence themselves: it goes on as what it was when it was frozen.
+    """
+    report = await ours.recover(ORDERS)
+    state = kafka.describe("orders")[0]
+    led = await led_according_to(kafka, SURVIVOR)
+    async with ours.cluster() as cluster:
+        await survivor_seen_by(cluster)  # 3.9 does not list fenced brokers: where to ask must be known from before
+        kafka.freeze(SURVIVOR)
+        kafka.wait_until_fenced(SURVIVOR)
+        kafka.wait_for("orders", lambda state: state.leader is None)
+        kafka.freeze_controller()
+        kafka.thaw(SURVIVOR)
+        cut_off = await led_according_to(kafka, SURVIVOR)
+        return Leader(report[ORDERS], state, led, cut_off, await survivor_seen_by(cluster))
 
 
 async def led_according_to(kafka: RealKafka, broker: int) -> LeaderEpoch | None:
@@ -59,38 +100,14 @@ async def survivor_seen_by(cluster: KafkaCluster) -> Replica:
     return replica
 
 
-async def test_a_new_leader_below_min_isr_is_recovered_with_its_true_log_end(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    offline_with_one_survivor(kafka, [1, SURVIVOR, 3])
-
-    report = await recovery(kafka).recover(ORDERS)
-
-    outcome = report[ORDERS]
-    assert outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
-    assert (outcome.leader, outcome.log_end) == (SURVIVOR, RECORDS)
-    assert outcome.leader_epoch == kafka.describe("orders")[0].leader_epoch
-    assert kafka.describe("orders")[0].replicas == (1, SURVIVOR, 3)
-    assert await led_according_to(kafka, SURVIVOR) == ANY_EPOCH
+def test_a_new_leader_below_min_isr_is_recovered_with_its_true_log_end(leader: Leader) -> None:
+    assert leader.outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
+    assert (leader.outcome.leader, leader.outcome.log_end) == (SURVIVOR, RECORDS)
+    assert leader.outcome.leader_epoch == leader.state.leader_epoch
+    assert leader.state.replicas == (OTHER, SURVIVOR)
+    assert leader.led == ANY_EPOCH
 
 
-async def test_an_old_leader_below_min_isr_that_is_cut_off_is_seen_to_lead_still(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    """KRaft brokers do not fence themselves: without a controller it goes on as what it was when it was frozen.
-
-    Half a minute on a busy machine: brokers are fenced one after the other until the last one is.
-    """
-    offline_with_one_survivor(kafka, [1, SURVIVOR])
-    kafka.unclean_elect("orders", [0])
-    kafka.wait_for("orders", lambda state: state.leader == SURVIVOR)
-    async with recovery(kafka).cluster() as cluster:
-        await survivor_seen_by(cluster)  # 3.9 does not list fenced brokers: where to ask must be known from before
-        kafka.freeze(SURVIVOR)
-        kafka.wait_until_fenced(SURVIVOR)
-        kafka.wait_for("orders", lambda state: state.leader is None)
-        kafka.freeze_controller()
-        kafka.thaw(SURVIVOR)
-
-        assert await led_according_to(kafka, SURVIVOR) == ANY_EPOCH
-        assert (await survivor_seen_by(cluster)).leads
+def test_an_old_leader_below_min_isr_that_is_cut_off_is_seen_to_lead_still(leader: Leader) -> None:
+    assert leader.led_when_cut_off == ANY_EPOCH
+    assert leader.seen_when_cut_off.leads
