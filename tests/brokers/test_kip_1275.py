@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from brokers.conftest import ON_3_9, ON_4_0, ON_NEWEST, WITHOUT_ELR, Command
+from brokers.conftest import ON_3_9, ON_4_0, ON_NEWEST, WITHOUT_ELR, Command, on, only_in_full
 from testbed.cluster import RealKafka
 
 pytestmark = pytest.mark.brokers
@@ -16,32 +17,38 @@ TOOL = "kafka-unclean-recovery"
 SURVIVOR = 3
 
 
+def typed(how: str, kafka: Any) -> Any:
+    """Values for `kafka` and `how`."""
+    return pytest.param(*kafka.values, how, id=kafka.id, marks=kafka.marks)
+
+
 @pytest.mark.parametrize(
-    "kafka",
+    ("kafka", "how"),
     [
-        ON_3_9,
-        ON_4_0,
-        pytest.param({"release": "4.0", "elr": False}, id="4.0 without ELR", marks=pytest.mark.full),
-        ON_NEWEST,
-        WITHOUT_ELR,
+        typed("command", ON_3_9),
+        typed("command", ON_4_0),
+        typed("command", only_in_full(on("4.0 without ELR", {"release": "4.0", "elr": False}))),
+        typed("installed", ON_NEWEST),
+        typed("command", WITHOUT_ELR),
     ],
-    indirect=True,
+    indirect=["kafka"],
 )
 def test_a_partition_whose_whole_isr_was_killed_is_led_by_a_replica_from_outside_it(
-    kafka: RealKafka, installed: Command, tmp_path: Path
+    kafka: RealKafka, how: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """The tool writes down whom it would elect, then elects. 4.0 without ELR is full only: 3.9 has none either.
 
-    Half a minute on a busy machine: a cluster of its own, and the program as a user has it, twice.
+    On the newest it is the program as a user has it, twice: half a minute on a busy machine, as a first cluster is.
     """
+    run: Command = request.getfixturevalue(how)
     file = tmp_path / "leaders.json"
     lost = kafka.offline_by_freezing("orders", survivors=(SURVIVOR,), partitions=2, records=10, missed=5)
     before = kafka.describe("orders")
     words = (TOOL, "--bootstrap-server", kafka.bootstrap, "--all-offline-partitions")
 
-    written = installed(*words, "--manual-recovery-output-file", str(file))
+    written = run(*words, "--manual-recovery-output-file", str(file))
     untouched = kafka.describe("orders")
-    result = installed(*words, "--automated-recovery")
+    result = run(*words, "--automated-recovery")
 
     assert written.returncode == 0, written.stderr
     designated = [{"topic": "orders", "partition": index, "designatedLeader": SURVIVOR} for index in before]
