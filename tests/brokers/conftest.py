@@ -53,9 +53,13 @@ BUSY: Mapping[str, Any] = {
 """A controller that looks all the time for preferred leaders to be elected, and for leaderless partitions that it may
 elect uncleanly; by default never here, and every 5 minutes."""
 
-STORMY: Mapping[str, Any] = {"proxied": (2,)}
+TWO_DISKS: Mapping[str, Any] = {
+    "disks": 2,
+    "properties": {"replica.high.watermark.checkpoint.interval.ms": "500"},
+}
+"""A broker notices soon that a log directory has failed: when it next writes its high watermarks there."""
 PROXIED: Mapping[str, Any] = {"proxied": (1, 2, 3)}
-"""Clients reach broker 2, and no broker, but through a proxy."""
+"""Clients reach no broker but through a proxy."""
 
 SESSION = 2.0
 """Seconds after which the guarded cluster forgets who an OAuth connection is."""
@@ -77,7 +81,11 @@ ON_3_9 = on("3.9", {"release": "3.9", **USUAL})
 ON_4_0 = on("4.0", {"release": "4.0", "elr": True, **USUAL})
 ON_NEWEST = pytest.param({"release": "newest", **USUAL}, id="newest")
 WITHOUT_ELR = on("without ELR", on_brokers.wish("newest", elr=False))
+WITH_ELR = on("with ELR", on_brokers.wish("newest", elr=True))
+"""Nothing is played on this one after the last script: see fidelity/with_elr.py."""
 ON_BUSY = on("busy", BUSY)
+ON_TWO_DISKS = on("disks", {"elr": False, **TWO_DISKS})
+ON_TWO_DISKS_OF_3_9 = on("disks of 3.9", {"release": "3.9", **TWO_DISKS})
 SOON = Timing(quarantine=timedelta(seconds=5))
 """Nothing in these tests takes Kafka the minute that an engine waits by itself; `test_crashes.py` has one that does."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from brokers.conftest import STORMY, Command
+from brokers.conftest import PROXIED, Command
 from brokers.forked import running, until_said
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -23,7 +23,7 @@ from testbed.warm import WarmKafka
 from unit.documents import fitting
 
 pytestmark = pytest.mark.brokers
-GROUP = "commands"
+GROUP = "proxied"
 
 TOOL, KIP_TOOL = "kafka-recovery", "kafka-unclean-recovery"
 SURVIVORS = {2: 27, 3: 15}
@@ -57,7 +57,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(warm: WarmKafka) -> Iterator[Site]:
-    with warm.lent(**STORMY) as kafka:
+    with warm.lent(**PROXIED) as kafka:
         yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=MANY.stop))
 
 

@@ -39,7 +39,7 @@ from testbed.waiting import wait_until
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "crashes"
+GROUP = "proxied"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from testbed import topics
 from testbed.cluster import RealKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "hazards"
 
 ORDERS = TopicPartition("orders", 0)
 SURVIVORS = {2: 27, 3: 15}

@@ -33,7 +33,7 @@ from testbed.waiting import wait_until
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "crashes"
+GROUP = "proxied"
 
 PACKAGE = ROOT / "operator" / "kafka_recovery"
 FROZEN, FROZEN_FOR_LONG, UPGRADED = range(3)

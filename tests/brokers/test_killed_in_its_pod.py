@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import LED, ON_3_9, SOON, WITHOUT_ELR, Recovery, Says, only_in_full
+from brokers.conftest import (
+    LED,
+    ON_3_9,
+    ON_TWO_DISKS,
+    ON_TWO_DISKS_OF_3_9,
+    SOON,
+    WITHOUT_ELR,
+    Recovery,
+    Says,
+    only_in_full,
+)
 from brokers.kubelets import READ_WITHIN, Kubelets, watched
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -26,7 +36,6 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.local_storage import local_journal
 from testbed.cluster import RealKafka
-from testbed.distribution import Release
 from unit.kube.clusters.test_pod_witness import Clock
 
 pytestmark = pytest.mark.brokers
@@ -84,29 +93,28 @@ async def test_all_that_was_acknowledged_is_still_there_as_it_was_proven(
     assert [value for value in told.values["orders"] if value not in kept] == []
 
 
-@pytest.mark.parametrize("release", [pytest.param("3.9", marks=pytest.mark.full), "newest"])
+@pytest.mark.parametrize("kafka", [only_in_full(ON_TWO_DISKS_OF_3_9), ON_TWO_DISKS], indirect=True)
 async def test_a_copy_that_was_begun_anew_on_another_disk_of_the_same_pod_is_not_intact(
-    release: str, tmp_path: Path
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
     """One of broker 2's two disks is emptied, and Kafka makes the copy anew on the other one: it is empty.
 
-    Takes 40 s: a cluster of its own, and three sessions have to run out.
+    Takes 40 s: a cluster that few others share, and three sessions have to run out.
     """
-    with RealKafka(release, disks=2, elr=False if Release.named(release).elr else None) as kafka:
-        kafka.create_topic("filler", [[2]])
-        kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
-        assert "orders-0" in kafka.on_disk(2, 2)
-        kafka.delete_topic("filler")  # with as few copies on both disks the new one is made on the first
-        kubelets = Kubelets(1, 2, 3)
-        async with Recovery(kafka, tmp_path / "journal", reads_history=True).cluster() as cluster:
-            witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
-            await watched(witness, cluster)
-            killed_and_started_again(kafka, kafka.empty_disk)
-            assert "orders-0" in kafka.on_disk(2, 1)
-            kubelets.started_again(2)
-            await watched(witness, cluster)
+    kafka.create_topic("filler", [[2]])
+    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=2)
+    assert "orders-0" in kafka.on_disk(2, 2)
+    kafka.delete_topic("filler")  # with as few copies on both disks the new one is made on the first
+    kubelets = Kubelets(1, 2, 3)
+    async with recovery(kafka).with_(reads_history=True).cluster() as cluster:
+        witness = PodWitness(cluster, kubelets, lambda: None, clock=Clock())
+        await watched(witness, cluster)
+        killed_and_started_again(kafka, kafka.empty_disk)
+        assert "orders-0" in kafka.on_disk(2, 1)
+        kubelets.started_again(2)
+        await watched(witness, cluster)
 
-            assert await class_of(cluster, witness, 3) is LossClass.UNKNOWN
+        assert await class_of(cluster, witness, 3) is LossClass.UNKNOWN
 
 
 @pytest.mark.full

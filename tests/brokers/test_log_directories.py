@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from brokers.conftest import Recovery
+from brokers.conftest import ON_TWO_DISKS, ON_TWO_DISKS_OF_3_9, TWO_DISKS, Recovery, on, only_in_full
 from kafka_recovery.decision.card import card
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.brokers
 GROUP = "disks"
 
 PARTITIONS = 4
-SOON = {"replica.high.watermark.checkpoint.interval.ms": "500"}
 SELDOM = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
+WITH_ELR = on("disks with ELR", {"elr": True, **TWO_DISKS})
 BY_HAND = Policy((Rule("all", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
 
 
@@ -42,38 +43,39 @@ def left_alone(kafka: RealKafka) -> None:
     kafka.produce_to("orders", range(PARTITIONS), 5, "late", acks="1")
 
 
-@pytest.mark.parametrize("release", [pytest.param("3.9", marks=pytest.mark.full), "newest"])
+@pytest.mark.parametrize(
+    "kafka", [only_in_full(ON_TWO_DISKS_OF_3_9), ON_TWO_DISKS, only_in_full(WITH_ELR)], indirect=True
+)
 def test_a_directory_of_the_last_member_fails_is_named_and_brings_all_back_once_it_is_mended(
-    release: str, tmp_path: Path
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
-    """35 s: a cluster of its own, whose brokers have two log directories each."""
-    with RealKafka(release, disks=2, properties=SOON, session_timeout=2.0) as kafka:
-        left_alone(kafka)
-        failed = int(next(name for name in kafka.on_disk(1, 2) if name.startswith("orders-")).removeprefix("orders-"))
-        kafka.break_disk(1)
-        for broker in (2, 3):
-            kafka.thaw(broker)
-        kafka.wait_until_unfenced(1, 2, 3)
-        kafka.wait_for("orders", lambda state: state.index != failed or state.leader is None)
-        lost = TopicPartition("orders", failed)
+    """35 s: a cluster that few others share, whose brokers have two log directories each."""
+    left_alone(kafka)
+    failed = int(next(name for name in kafka.on_disk(1, 2) if name.startswith("orders-")).removeprefix("orders-"))
+    kafka.break_disk(1)
+    for broker in (2, 3):
+        kafka.thaw(broker)
+    kafka.wait_until_unfenced(1, 2, 3)
+    kafka.wait_for("orders", lambda state: state.index != failed or state.leader is None)
+    lost = TopicPartition("orders", failed)
 
-        plan = asyncio.run(Recovery(kafka, tmp_path / "journal", policy=BY_HAND).plan(lost))
+    plan = asyncio.run(recovery(kafka).with_(policy=BY_HAND).plan(lost))
 
-        first, second = its(plan.evidence, 1).directories
-        assert (first.error, second.error) == (None, "KAFKA_STORAGE_ERROR")
-        choice = card(plan).choice
-        assert choice
-        [asked] = [each for each in choice.questions if each.asked.startswith("Can the failed log directory")]
-        assert (
-            f"Broker 1 lives; its log directory {second.path} has failed (KAFKA_STORAGE_ERROR), with {lost}"
-            in (asked.known[0])
-        )
+    first, second = its(plan.evidence, 1).directories
+    assert (first.error, second.error) == (None, "KAFKA_STORAGE_ERROR")
+    choice = card(plan).choice
+    assert choice
+    [asked] = [each for each in choice.questions if each.asked.startswith("Can the failed log directory")]
+    assert (
+        f"Broker 1 lives; its log directory {second.path} has failed (KAFKA_STORAGE_ERROR), with {lost}"
+        in (asked.known[0])
+    )
 
-        kafka.terminate(1)
-        kafka.mend_disk(1)
-        kafka.start(1)
-        kafka.wait_for("orders", lambda state: state.index != failed or state.leader == 1)
-        assert len(kafka.consume("orders", failed)) == 15
+    kafka.terminate(1)
+    kafka.mend_disk(1)
+    kafka.start(1)
+    kafka.wait_for("orders", lambda state: state.index != failed or state.leader == 1)
+    assert len(kafka.consume("orders", failed)) == 15
 
 
 def test_a_planned_leader_without_any_room_is_warned_of_and_fails_before_it_leads(tmp_path: Path) -> None:

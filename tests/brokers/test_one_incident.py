@@ -19,7 +19,6 @@ from testbed.scenarios import OfflineTopic
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "hazards"
 
 SURVIVORS = {2: 27, 3: 15}
 """Broker 2 led alone first and wrote more; broker 3 led alone later, so its last epoch is higher."""

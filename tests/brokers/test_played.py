@@ -16,6 +16,7 @@ from testbed.waiting import wait_until
 from unit.simulator.play.playing import Played, played
 
 pytestmark = pytest.mark.brokers
+GROUP = "played"
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from testbed.waiting import wait_until
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "hazards"
 
 FORGOTTEN = 1
 SURVIVORS = {2: 27, 3: 15}

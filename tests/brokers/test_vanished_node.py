@@ -20,7 +20,7 @@ from testbed.cluster import RealKafka
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "crashes"
+GROUP = "proxied"
 
 VANISHED, SURVIVORS = 1, (2, 3)
 ORIGINAL = (1, 2, 3)

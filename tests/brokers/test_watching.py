@@ -11,7 +11,8 @@ from datetime import timedelta
 
 import pytest
 
-from brokers.conftest import ON_3_9, PROXIED
+from brokers.conftest import ON_3_9, PROXIED, WITHOUT_ELR
+from fidelity import on_brokers
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import ClusterError
@@ -28,12 +29,12 @@ from testbed.cluster import RealKafka
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "watching"
+GROUP = "without ELR"
 
 AT_ONCE = Policy((Rule("at-once", patience=timedelta(0)),))
 CLOCK = SystemClock()
-PATIENT = {"session_timeout": 3.0}
-"""A watcher is to see that a broker does not answer before the controller has fenced it."""
+PATIENT = on_brokers.wish("newest", elr=False)
+"""Its sessions are longer than others': a watcher is to see that a broker does not answer before it is fenced."""
 STILL = {"properties": {"metadata.max.idle.interval.ms": "0"}, "brokers": 1}
 
 
@@ -119,12 +120,12 @@ async def fenced_at(kafka: RealKafka, broker: int, through: int) -> timedelta:
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, warm: WarmKafka) -> Iterator[RealKafka]:
-    """Three brokers, unless parametrized."""
+    """Four brokers, unless parametrized."""
     with warm.lent(**getattr(request, "param", PATIENT)) as cluster:
         yield cluster
 
 
-@pytest.mark.parametrize("kafka", [pytest.param(PATIENT, id="newest"), ON_3_9], indirect=True)
+@pytest.mark.parametrize("kafka", [WITHOUT_ELR, ON_3_9], indirect=True)
 async def test_what_a_fenced_broker_leaves_behind_opens_at_once_without_patience(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[3], [3]])
     kafka.create_topic("pay", [[1, 3], [3, 2]])
@@ -158,6 +159,8 @@ async def test_a_killed_broker_comes_back_as_another_process_and_a_frozen_one_as
 
 async def test_two_of_three_that_die_are_our_own_fault_until_the_controller_says_so_too(kafka: RealKafka) -> None:
     kafka.create_topic("lost", [[2, 3]])
+    kafka.freeze(4)  # it is not one of the three
+    kafka.wait_until_fenced(4)
     async with watching(kafka) as desk:
         await asyncio.to_thread(kafka.kill, 2)
         await asyncio.to_thread(kafka.kill, 3)
@@ -181,7 +184,7 @@ async def test_without_a_controller_nothing_moves_and_we_say_so(kafka: RealKafka
 
 
 @pytest.mark.parametrize(
-    "kafka", [pytest.param(PROXIED, id="behind proxies", marks=pytest.mark.xdist_group("crashes"))], indirect=True
+    "kafka", [pytest.param(PROXIED, id="behind proxies", marks=pytest.mark.xdist_group("proxied"))], indirect=True
 )
 async def test_behind_a_cut_path_we_see_that_it_is_us(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[1, 2, 3]])

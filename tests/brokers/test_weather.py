@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from brokers.conftest import STORMY, Command
+from brokers.conftest import PROXIED, Command
 from testbed.cluster import RealKafka
 from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.metadata import PartitionState
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-GROUP = "commands"
+GROUP = "proxied"
 
 SURVIVORS = {2: 27, 3: 15}
 """Broker 3 has the later epoch; broker 2, whose proxy makes the weather, the longer log."""
@@ -44,7 +44,7 @@ rules:
 @pytest.fixture(scope="module")
 def stormy(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: most tests only look at number 0; those that recover one have it for themselves."""
-    with warm.lent(**STORMY) as kafka:
+    with warm.lent(**PROXIED) as kafka:
         kafka.offline_partition("orders", survivors=SURVIVORS, partitions=8)
         yield kafka
 
