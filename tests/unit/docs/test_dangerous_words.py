@@ -220,6 +220,24 @@ def _written(node: ast.Constant | ast.JoinedStr) -> str:
     return "".join(part.value if isinstance(part, ast.Constant) else "{…}" for part in node.values)  # type: ignore[misc]
 
 
+def roughly(text: str) -> str:
+    """Its sentences, not taken apart: what is in a sentence of a program's strings is in a line of this.
+
+    To read a program's strings takes ten times as long, and hardly any file has to be.
+    """
+    text = re.sub(r"\\[nt\n]", " ", text)
+    text = re.sub(r"[\"']\s+f?[\"']", "", text)
+    text = re.sub(r"\{[^{}]*\}", "{…}", text)
+    return "\n".join(re.split(r"(?<=[.!?])[\"']?\s+", " ".join(text.split())))
+
+
+def worth_reading(file: Path) -> bool:
+    if file.suffix == ".svg":
+        return True
+    text = roughly(file.read_text())
+    return any(re.search(danger.pattern, text) for danger in DANGERS)
+
+
 def found(danger: Danger, sentences: Collection[str]) -> list[str]:
     if not re.search(danger.pattern, "\n".join(sentences)):
         return []  # one look at all of them is much faster, and hardly any file has one
@@ -234,6 +252,7 @@ def test_nobody_is_told_to_destroy_data() -> None:
     wrong = [
         f"{file.relative_to(ROOT)}: {sentence}\n{danger.why}. Write instead: {danger.instead}."
         for file in files()
+        if worth_reading(file)
         for told in [list(sentences(spoken(file)))]
         for danger in DANGERS
         for sentence in found(danger, told)
@@ -243,6 +262,22 @@ def test_nobody_is_told_to_destroy_data() -> None:
 
 def test_what_was_said_once_would_be_found() -> None:
     assert [danger for danger in DANGERS if not found(danger, list(sentences(danger.example)))] == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'say("Start "\n        f"that broker.")',
+        'say(f"Bring broker {ids[0]}\\nback if you can.")',
+        '"""It must be.\n\n    Start\n    that broker, or unregister it."""',
+        "x = 1  # it becomes a candidate",
+    ],
+)
+def test_what_a_program_says_in_pieces_would_be_found(program: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(program)
+
+    assert worth_reading(file)
 
 
 @pytest.mark.parametrize(
