@@ -75,14 +75,16 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
-# Three processes for two cores: some tests wait for real sockets and processes; each process imports all of them.
+# Three processes for two cores: some tests wait for real sockets and processes. Each process imports all of them, so
+# that two have less to do where other tiers keep the cores busy.
+UNIT_PROCESSES ?= 3
 unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 3 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n $(UNIT_PROCESSES) --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 head-start:
 	@sleep 10
 
-explore: $(INSTALLED) ## The property tests with new examples, ten times as many
+explore: $(INSTALLED) ## The property tests with new examples, 1,000 of each
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) | $(HEAD_START) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
@@ -109,7 +111,8 @@ apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some
 test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "$(JOBS) tiers side by side; each is shown when it ends."
 	@rm -f build/timings.json
-	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target HEAD_START=head-start $(TIERS); \
+	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target HEAD_START=head-start \
+	  UNIT_PROCESSES=2 $(TIERS); \
 	  status=$$?; cat build/timings.json; exit $$status
 
 test-full: test java kafka-all kube ## Everything in test, and what is long: an hour or two; images on a real node (as root, on Debian)

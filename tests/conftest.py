@@ -24,9 +24,14 @@ ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("operator", "spark", "tests"))
 
 # No deadline: a busy machine is no defect. What `make test` draws is the same each time, so that it judges the change
-# and not the draw; `make explore` draws anew, ten times as much. A failure prints the blob that repeats it.
+# and not the draw; `make explore` draws anew, and much more. A failure prints the blob that repeats it.
 settings.register_profile(
-    "same", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "same",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=1000)
 settings.load_profile("same")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -65,12 +66,18 @@ def message(layout: Any, version: int) -> st.SearchStrategy[Any]:
     return st.builds(SimpleNamespace, **fields)
 
 
+@cache
+def content(request: Any, version: int) -> st.SearchStrategy[Any]:
+    """Made once: to make the strategies of a message takes longer than to draw from them."""
+    return message(request._struct, version)
+
+
 @st.composite
 def requests(draw: st.DrawFn, end: BrokerId) -> tuple[Api, int, bytes]:
     """A request that is offered, in an offered version."""
     api = draw(st.sampled_from(list(ENDS[end].values())))
     version = draw(st.integers(api.lowest, api.highest))
-    return api, version, body(api.request, version, draw(message(api.request._struct, version)))
+    return api, version, body(api.request, version, draw(content(api.request, version)))
 
 
 @pytest.mark.parametrize("end", list(ENDS))
