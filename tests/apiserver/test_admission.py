@@ -6,7 +6,7 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,8 @@ from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, RANKINGS, RECOVERIES
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import Api
+from testbed.kubernetes.rights import bound, hold, role
 from testbed.waiting import wait_until
 from unit.kube.specs import APPROVAL, ATTESTATION, CLUSTER, RANKING, RECOVERY, STRIMZI, changed
 
@@ -36,6 +38,9 @@ OPERATOR = "kafka-recovery-operator"
 SECRETS = "secret-references.kafka-recovery.dev"
 PODS = "fleet-rankings.kafka-recovery.dev"
 ROLES = "rbac.authorization.k8s.io"
+OPEN, WRITE = f"partitionrecoveries.{GROUP}", f"recoveryapprovals.{GROUP}"
+RIGHTS = {"viewer": ("list", OPEN), "responder": ("create", OPEN), "approver": ("approve", OPEN)}
+"""One of each example role, by which it is seen to hold."""
 Said = dict[str, Any]
 
 
@@ -70,14 +75,13 @@ def home(guarded: ControlPlane, namespace: str) -> ControlPlane:
     return guarded
 
 
-def person(home: ControlPlane, namespace: str, name: str, *roles: str) -> Asking:
-    """Somebody with some of the example roles."""
-    for role in roles:
-        binding = f"{name.partition('@')[0]}-{role}"
-        home.kubectl(home.administrator(namespace))(
-            "create", "rolebinding", binding, f"--clusterrole=kafka-recovery-{role}", f"--user={name}"
-        )
-    return Asking(home.client(home.user(name, namespace=namespace)), namespace)
+def person(home: ControlPlane, namespace: str, name: str, *roles: str, once: Sequence[tuple[str, str]] = ()) -> Asking:
+    """Somebody with some of the example roles, once these and other rights hold."""
+    admin = home.kubectl(home.administrator(namespace))
+    admin.apply(*(bound(name, f"kafka-recovery-{each}") for each in roles))
+    who = home.user(name, namespace=namespace)
+    hold(Api.by(who), *(RIGHTS[each] for each in roles), *once)
+    return Asking(home.client(who), namespace)
 
 
 def account(home: ControlPlane, namespace: str, name: str) -> Asking:
@@ -182,9 +186,8 @@ def test_not_even_an_administrator_approves_in_the_name_of_another(home: Control
 def test_who_may_write_approvals_but_has_not_the_verb_approves_nothing(
     home: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
-    kubectl("create", "role", "writer", "--verb=create", f"--resource=recoveryapprovals.{GROUP}")
-    kubectl("create", "rolebinding", "writer", "--role=writer", "--user=bob")
-    bob = person(home, namespace, "bob", "responder")
+    kubectl.apply(role("writer", ["create"], WRITE), bound("bob", "writer", own=True))
+    bob = person(home, namespace, "bob", "responder", once=[("create", WRITE)])
 
     with pytest.raises(Refused, match=r"bob may not approve partitionrecoveries/prod-0123456789 in namespace .*verb"):
         bob.create(APPROVALS, "a", by("bob"))
@@ -194,9 +197,9 @@ def test_the_verb_for_one_recovery_is_none_for_another(home: ControlPlane, names
     verb = {"apiGroups": [GROUP], "resources": ["partitionrecoveries"], "verbs": ["approve"]}
     write = {"apiGroups": [GROUP], "resources": ["recoveryapprovals"], "verbs": ["create"]}
     rules = [verb | {"resourceNames": ["prod-0123456789"]}, write]
-    kubectl.apply({"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "one"}, "rules": rules})
-    kubectl("create", "rolebinding", "one", "--role=one", "--user=eve")
-    eve = person(home, namespace, "eve")
+    one = {"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "one"}, "rules": rules}
+    kubectl.apply(one, bound("eve", "one", own=True))
+    eve = person(home, namespace, "eve", once=[("approve", f"{OPEN}/prod-0123456789")])
 
     eve.create(APPROVALS, "a", by("eve"))
     with pytest.raises(Refused, match="eve may not approve partitionrecoveries/other"):
@@ -212,18 +215,16 @@ def test_an_approver_of_one_namespace_is_none_in_another(home: ControlPlane, nam
 
 
 def test_viewers_and_responders_can_t_even_write_one(home: ControlPlane, namespace: str) -> None:
-    for role in ("viewer", "responder"):
+    for each in ("viewer", "responder"):
         with pytest.raises(Refused, match="cannot create resource"):
-            person(home, namespace, role, role).create(APPROVALS, "a", by(role))
+            person(home, namespace, each, each).create(APPROVALS, "a", by(each))
 
 
 def test_a_service_account_approves_nothing_unless_it_is_allowed_by_name(
     home: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
-    kubectl(
-        "create", "rolebinding", "ci", "--clusterrole=kafka-recovery-approver", f"--serviceaccount={namespace}:default"
-    )
     name, ci = f"system:serviceaccount:{namespace}:default", account(home, namespace, "default")
+    kubectl.apply(bound(name, "kafka-recovery-approver"))
 
     with pytest.raises(Refused, match=f"{name} is a service account; a person approves"):
         ci.create(APPROVALS, "a", by(name))
@@ -239,12 +240,9 @@ def test_the_operator_never_approves_whatever_somebody_grants_it(
     with pytest.raises(Refused, match="cannot create resource"):
         operator.create(APPROVALS, "a", by(name))
 
-    kubectl("create", "rolebinding", "oops", "--clusterrole=cluster-admin", f"--serviceaccount={namespace}:{OPERATOR}")
-    kubectl("create", "serviceaccount", "other")
-    kubectl(
-        "create", "rolebinding", "other", "--clusterrole=kafka-recovery-approver", f"--serviceaccount={namespace}:other"
-    )
     other = f"system:serviceaccount:{namespace}:other"
+    kubectl.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "other"}})
+    kubectl.apply(bound(name, "cluster-admin"), bound(other, "kafka-recovery-approver"))
     with allowing(home, name, other):
         wait_until("the other account is allowed", lambda: created(account(home, namespace, "other"), by(other)), bool)
         with pytest.raises(Refused, match="that is the operator, which never approves"):
@@ -279,9 +277,8 @@ def author_of_clusters(*secrets: str) -> Said:
 @pytest.fixture
 def author(home: ControlPlane, namespace: str, kubectl: Kubectl) -> Asking:
     """Somebody who may write WatchedClusters and get one Secret, kafka-ca."""
-    kubectl.apply(author_of_clusters("kafka-ca"))
-    kubectl("create", "rolebinding", "author", "--role=author", "--user=author")
-    return person(home, namespace, "author")
+    kubectl.apply(author_of_clusters("kafka-ca"), bound("author", "author", own=True))
+    return person(home, namespace, "author", once=[("get", "secrets/kafka-ca")])
 
 
 def test_a_cluster_without_secrets_and_one_with_the_author_s_own_are_fine(author: Asking) -> None:
@@ -505,15 +502,14 @@ def test_its_optional_role_for_strimzi_lets_it_look_and_no_more(
 
 
 def test_a_fleet_ranking_is_for_those_who_may_create_pods(home: ControlPlane, namespace: str, kubectl: Kubectl) -> None:
-    kubectl("create", "role", "asker", "--verb=create,update,get", f"--resource=fleetrankings.{GROUP}")
-    kubectl("create", "rolebinding", "asker", "--role=asker", "--user=ann")
-    ann = Asking(home.client(home.user("ann", namespace=namespace)), namespace)
+    asker = role("asker", ["create", "update", "get"], f"fleetrankings.{GROUP}")
+    kubectl.apply(asker, bound("ann", "asker", own=True))
+    ann = person(home, namespace, "ann", once=[("create", f"fleetrankings.{GROUP}")])
 
     with pytest.raises(Refused, match="ann may not create Pods in namespace"):
         ann.create(RANKINGS, "nightly", RANKING)
 
-    kubectl("create", "role", "pods", "--verb=create", "--resource=pods")
-    kubectl("create", "rolebinding", "pods", "--role=pods", "--user=ann")
+    kubectl.apply(role("pods", ["create"], "pods"), bound("ann", "pods", own=True))
     wait_until("the right holds", lambda: may(ann, "create", "", "pods", ""), bool)
     ann.create(RANKINGS, "nightly", RANKING)
 

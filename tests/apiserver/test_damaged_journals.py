@@ -52,7 +52,7 @@ def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     for damaged, said in ((None, "it is missing"), (replaced(plan), "replaced"), (of_another(plan), "uid 00000000")):
         tear_out(kubectl, plan)
         if damaged:
-            kubectl("create", "-f", "-", given=damaged)
+            kubectl.api.create(damaged)
         operator.start()
         stalled = seen(kubectl, name, lambda each, said=said: said in condition(each, "Stalled")["message"])
         operator.kill()
@@ -62,7 +62,7 @@ def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
 
     assert kafka.describe("orders") == before
     tear_out(kubectl, plan)
-    kubectl("create", "-f", "-", given=plan)
+    kubectl.api.create(plan)
     operator.start()
     recovered_with_its_orders(kafka, finished(kubectl, name, within=QUARANTINED))
 
@@ -105,8 +105,9 @@ def plan_of(kubectl: Kubectl) -> Object:
 def tear_out(kubectl: Kubectl, record: Object) -> None:
     """Delete a record, and take off by hand what holds it, if it is there at all."""
     name = record["metadata"]["name"]
-    kubectl("delete", "recoveryrecord", name, "--ignore-not-found", "--wait=false")
-    kubectl.attempt("patch", "recoveryrecord", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    if kubectl.api.has("recoveryrecord", name):
+        kubectl.api.patch("recoveryrecord", name, {"metadata": {"finalizers": None}})
+        kubectl.api.delete("recoveryrecord", name)
 
 
 def anew(of: Object) -> Object:

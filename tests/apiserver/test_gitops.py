@@ -128,8 +128,7 @@ def test_people_have_the_rights_that_the_examples_bind(kubectl: Kubectl, namespa
     kubectl("apply", "-f", "-", given=edited(kubectl("kustomize", str(EXAMPLES / "rbac")), namespace))
 
     def may(group: str, verb: str, what: str) -> bool:
-        asked = ("auth", "can-i", verb, what, "--as=somebody@example.com", f"--as-group={group}")
-        return kubectl.attempt(*asked).stdout.strip() == "yes"
+        return kubectl.api.may(verb, what, user="somebody@example.com", groups=[group])
 
     recoveries = "partitionrecoveries.kafka-recovery.dev"
     wait_until("the roles hold", lambda: may("kafka-owners", "approve", recoveries), bool)

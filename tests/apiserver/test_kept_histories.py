@@ -10,6 +10,8 @@ from apiserver.incidents import awaiting, condition, only_recovery, policy
 from apiserver.test_proofs import watched
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import ApiRefused
+from testbed.kubernetes.rights import bound, hold, role
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
 from unit.simulator.play.playing import played_incident
@@ -49,7 +51,7 @@ def test_what_is_out_of_sync_is_kept_and_the_next_process_begins_with_it(
         (second,) = wait_until("it is kept anew", lambda: kept(kubectl), lambda found: _is_another(found, first))
         assert second["spec"]["offset"] > first["spec"]["offset"]
 
-        kubectl("delete", "watchedcluster", "prod", "--wait=false")
+        kubectl.api.delete("watchedcluster", "prod")
         wait_until("it goes with its WatchedCluster", lambda: kept(kubectl), lambda found: not found)
 
 
@@ -59,12 +61,9 @@ def test_who_may_write_every_kind_of_ours_but_no_status_writes_no_history_and_no
     with played_incident("lossless") as cluster:
         kubectl.apply(policy(approval="ManualApprove"), watched(cluster, cluster.server.controllers))
         (mine,) = wait_until("it is kept", lambda: kept(kubectl), bool)
-    kubectl("create", "role", "histories", "--verb=*", f"--resource={HISTORIES}")
-    kubectl("create", "rolebinding", "eve-histories", "--role=histories", "--user=eve")
-    eve = control_plane.kubectl(control_plane.user("eve", namespace=namespace))
-    wait_until(
-        "the role holds", lambda: eve.attempt("auth", "can-i", "create", HISTORIES).returncode, lambda code: code == 0
-    )
+    kubectl.apply(role("histories", ["*"], HISTORIES), bound("eve", "histories", own=True))
+    eve = control_plane.kubectl(control_plane.user("eve", namespace=namespace)).api
+    hold(eve, ("create", HISTORIES))
     forged = {
         "apiVersion": mine["apiVersion"],
         "kind": mine["kind"],
@@ -72,10 +71,7 @@ def test_who_may_write_every_kind_of_ours_but_no_status_writes_no_history_and_no
         "spec": mine["spec"],
     }
 
-    refused = eve.attempt("create", "-f", "-", given=forged)
-    assert refused.returncode != 0
-    assert "RecoveryRecords and ClusterHistories are the operator's" in refused.stderr
-
-    change = '{"spec": {"offset": 1}}'
-    unchanged = kubectl.attempt("patch", HISTORIES, mine["metadata"]["name"], "--type=merge", "-p", change)
-    assert "a ClusterHistory can't be changed" in unchanged.stderr
+    with pytest.raises(ApiRefused, match="RecoveryRecords and ClusterHistories are the operator's"):
+        eve.create(forged)
+    with pytest.raises(ApiRefused, match="a ClusterHistory can't be changed"):
+        kubectl.api.patch(HISTORIES, mine["metadata"]["name"], {"spec": {"offset": 1}})

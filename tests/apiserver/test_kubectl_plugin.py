@@ -23,7 +23,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from apiserver.conftest import served
 from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import Loop, opened
@@ -40,6 +39,8 @@ from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import ApiRefused
+from testbed.kubernetes.rights import bound, hold, role
 from testbed.waiting import wait_until
 from unit.cli.small_cluster import SmallCluster
 from unit.docs.commands import lines
@@ -47,6 +48,7 @@ from unit.docs.commands import lines
 pytestmark = pytest.mark.apiserver
 
 PATIENCE = 60.0
+ANN = "ann@example.com"
 AWAITING = Reason("AwaitingApproval", "the plan waits for a RecoveryApproval")
 PEOPLE = Path(__file__).parents[2] / "manifests" / "rbac" / "people.yaml"
 EVENING = Path(__file__).parents[2] / "docs" / "tutorials" / "first-evening.md"
@@ -116,27 +118,10 @@ def operator(kubectl: Kubectl, namespace: str) -> Operator:
 def ann(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
     """A person with the roles that people get: viewer, responder and approver."""
     kubectl.apply(*yaml.safe_load_all(PEOPLE.read_text()))
-    kubectl.apply(*(bound("ann@example.com", role) for role in ("viewer", "responder", "approver")))
-    ann = control_plane.kubectl(control_plane.user("ann@example.com", namespace=namespace))
-    wait_until("ann may", lambda: all(served(ann, kind) for kind in ("prec", "rappr", "recoveryrecords")), bool)
+    kubectl.apply(*(bound(ANN, f"kafka-recovery-{each}", name=each) for each in ("viewer", "responder", "approver")))
+    ann = control_plane.kubectl(control_plane.user(ANN, namespace=namespace))
+    hold(ann.api, ("list", "recoveryrecords"), ("create", "prec"), ("create", "rappr"))
     return ann
-
-
-def bound(person: str, role: str) -> dict[str, Any]:
-    """In a namespace, to one of the roles that people get."""
-    return bound_to(person, f"kafka-recovery-{role}") | {"metadata": {"name": role}}
-
-
-def bound_to(person: str, role: str) -> dict[str, Any]:
-    """In a namespace, to any ClusterRole."""
-    rbac = "rbac.authorization.k8s.io"
-    return {
-        "apiVersion": f"{rbac}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": role},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": rbac, "kind": "User", "name": person}],
-    }
 
 
 def claim(name: str) -> dict[str, Any]:
@@ -155,9 +140,17 @@ def guarded(ann: Kubectl) -> None:
         "decision": "Refuse",
         "approver": "somebody else",
     }
-    probe = json.dumps(of_ours("RecoveryApproval", "probe", spec))
-    dry = ("create", "--dry-run=server", "-f", "-")
-    wait_until("it is held", lambda: ann.attempt(*dry, given=probe).stderr, lambda said: "in the name of" in said)
+    probe = of_ours("RecoveryApproval", "probe", spec)
+    wait_until("it is held", lambda: said_to(ann, probe), lambda said: "in the name of" in said)
+
+
+def said_to(person: Kubectl, wish: dict[str, Any]) -> str:
+    """What the API server would say to its creation, if it refuses it."""
+    try:
+        person.api.create(wish, dry_run=True)
+    except ApiRefused as no:
+        return str(no)
+    return ""
 
 
 def plugin(person: Kubectl, *words: str) -> subprocess.CompletedProcess[str]:
@@ -237,7 +230,7 @@ def test_where_a_broker_runs_that_is_away_is_shown_by_the_reader_s_own_rights(
     assert "Where the brokers run that are away (1) can't be told: " in refused
     assert "forbidden" in refused
 
-    kubectl.apply(bound_to("ann@example.com", "view"))
+    kubectl.apply(bound(ANN, "view"))
     shown = wait_until(
         "ann may read Pods", lambda: plugin(ann, "status", "prod-2").stdout, lambda each: "can't be told" not in each
     )
@@ -248,9 +241,9 @@ def test_where_a_broker_runs_that_is_away_is_shown_by_the_reader_s_own_rights(
 def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl) -> None:
     """By RBAC alone they might write a RecoveryApproval; the admission policy wants the verb approve as well."""
     plan = operator.awaiting()
-    kubectl("delete", "rolebinding", "approver")
-    kubectl("create", "role", "writer", "--verb=create,get,list", "--resource=recoveryapprovals.kafka-recovery.dev")
-    kubectl("create", "rolebinding", "writer", "--role=writer", "--user=ann@example.com")
+    kubectl.api.delete("rolebinding", "approver")
+    writer = role("writer", ["create", "get", "list"], "recoveryapprovals.kafka-recovery.dev")
+    kubectl.apply(writer, bound(ANN, "writer", own=True))
     words = ("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     refused = wait_until(

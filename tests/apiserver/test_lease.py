@@ -20,6 +20,7 @@ from kafka_recovery.kube.process.lease import LOST
 from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.rights import bound, role
 from testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
@@ -220,8 +221,8 @@ def test_who_may_not_touch_leases_says_so_and_waits(
     ann = candidates.start("ann", who=control_plane.user("ann", namespace=namespace))
     wait_until("it says why", lambda: ann.said, lambda said: "403 Forbidden" in said, STARTING, ann.check)
 
-    kubectl("create", "role", "leader", "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
-    kubectl("create", "rolebinding", "leader", "--role=leader", "--user=ann")
+    leader = role("leader", ["get", "create", "update"], "leases.coordination.k8s.io")
+    kubectl.apply(leader, bound("ann", "leader", own=True))
 
     ann.comes_to_lead(10)
     assert ann.said.count("can't be read: 403 Forbidden") == 1, "once is enough"
@@ -230,7 +231,7 @@ def test_who_may_not_touch_leases_says_so_and_waits(
 def test_a_leader_whose_lease_was_given_to_another_ends_at_once(candidates: Candidates, kubectl: Kubectl) -> None:
     ann = candidates.start_leading("ann")
 
-    kubectl("patch", "lease", LEASE, "--type=merge", "--patch", '{"spec": {"holderIdentity": "somebody"}}')
+    kubectl.api.patch("lease", LEASE, {"spec": {"holderIdentity": "somebody"}})
 
     assert ann.ends(1 + SLACK) == LOST
     assert "somebody holds it" in ann.said
@@ -239,7 +240,7 @@ def test_a_leader_whose_lease_was_given_to_another_ends_at_once(candidates: Cand
 def test_a_lease_that_was_deleted_is_made_again(candidates: Candidates, kubectl: Kubectl) -> None:
     ann = candidates.start_leading("ann")
 
-    kubectl("delete", "lease", LEASE)
+    kubectl.api.delete("lease", LEASE)
 
     wait_until(
         "the Lease is there again",

@@ -60,7 +60,7 @@ def test_an_aborted_incident_is_left_alone_though_the_operator_restarts_and_the_
 
 
 def _abort(kubectl: Kubectl, name: str) -> None:
-    kubectl("patch", "prec", name, "--type=merge", '--patch={"spec": {"abort": true}}')
+    kubectl.api.patch("prec", name, {"spec": {"abort": True}})
 
 
 def _seen_offline(kubectl: Kubectl, count: int) -> None:

@@ -92,7 +92,7 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka, suspend=False))
     caught_in_the_middle(kafka, operator)
     doomed = only_recovery(kubectl)["metadata"]
-    kubectl("delete", "prec", doomed["name"], "--cascade=foreground", "--wait=false")
+    kubectl.api.delete("prec", doomed["name"], foreground=True)
     kubectl.apply(incidents.watched_cluster(kafka, authority="Observe"))
 
     held = kubectl.api.get("prec", doomed["name"])["metadata"]
@@ -119,7 +119,7 @@ def test_a_watched_cluster_deleted_in_the_middle_waits_for_the_next_operator(
 ) -> None:
     """Half a minute: the next operator waits for what the dead one may have asked."""
     operator = caught_without_a_lease(kafka, kubectl, start)
-    kubectl("delete", "wkc", "prod", "--wait=false")
+    kubectl.api.delete("wkc", "prod")
     operator.kill()
     held = kubectl.api.get("wkc", "prod")["metadata"]
     assert (bool(held["deletionTimestamp"]), held["finalizers"]) == (True, [incidents.FINALIZER])
@@ -164,13 +164,10 @@ def test_a_namespace_deleted_in_the_middle_ends_once_the_orders_are_restored(
     accident(kafka)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     caught_in_the_middle(kafka, operator)
-    kubectl("delete", "namespace", namespace, "--wait=false")
+    kubectl.api.delete("namespace", namespace)
     operator.thaw()
 
-    def lives() -> str:
-        return kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name")
-
-    wait_until("the namespace is gone", lives, lambda left: not left, QUARANTINED)
+    wait_until("the namespace is gone", lambda: not kubectl.api.has("namespace", namespace), bool, QUARANTINED)
     assert set(orders(kafka, "orders").values()) <= ORIGINAL
 
 
@@ -182,8 +179,8 @@ def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operato
     operator.kill()
     lost = only_recovery(kubectl)["metadata"]
 
-    kubectl("delete", "prec", lost["name"], "--wait=false")
-    kubectl("patch", "prec", lost["name"], "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    kubectl.api.delete("prec", lost["name"])
+    kubectl.api.patch("prec", lost["name"], {"metadata": {"finalizers": None}})
 
     wait_until("it is gone", lambda: incidents.recoveries(kubectl), lambda left: not left)
     assert journal(kubectl, lost["uid"]), "nobody owns the journal: it must stay"

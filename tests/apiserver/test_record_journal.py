@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -108,7 +109,7 @@ def records(kubectl: Kubectl) -> list[str]:
     return sorted(each["metadata"]["name"] for each in found)
 
 
-async def until(what: str, look: Callable[[], list[str]], good: Callable[[list[str]], bool]) -> None:
+async def until(what: str, look: Callable[[], Any], good: Callable[[Any], bool]) -> None:
     await asyncio.to_thread(wait_until, what, look, good, GARBAGE_COLLECTED)
 
 
@@ -139,8 +140,9 @@ async def test_a_deletion_waits_for_the_run_and_then_takes_all_along(
     assert await incident.finalizers() == [FINALIZER]
     kept = records(kubectl)
 
-    kubectl("delete", "recoveryrecords", "--all", "--wait=false")
-    kubectl("delete", "partitionrecovery", NAME, f"--cascade={cascade}", "--wait=false")
+    for name in kept:
+        kubectl.api.delete("recoveryrecord", name)
+    kubectl.api.delete("partitionrecovery", NAME, foreground=cascade == "foreground")
     await asyncio.sleep(3)  # time enough for a garbage collector that saw an owner reference
     assert records(kubectl) == kept
     assert [run.digest for run in await incident.journal.unfinished()] == [digest]
@@ -148,7 +150,7 @@ async def test_a_deletion_waits_for_the_run_and_then_takes_all_along(
     await incident.journal.wave_ended(digest, 1, ())
     await incident.journal.finished(digest)
     await until("all is gone", lambda: records(kubectl), lambda left: left == [])
-    assert kubectl("get", "partitionrecoveries", "-o", "name") == ""
+    assert kubectl.api.listed("partitionrecoveries") == []
 
 
 async def test_what_has_ended_stays_as_long_as_its_recovery(incident: Incident, kubectl: Kubectl) -> None:
@@ -158,7 +160,7 @@ async def test_what_has_ended_stays_as_long_as_its_recovery(incident: Incident, 
 
     assert len(records(kubectl)) == 5
     assert await incident.finalizers() == []
-    kubectl("delete", "partitionrecovery", NAME)
+    kubectl.api.delete("partitionrecovery", NAME)
     await until("all is gone", lambda: records(kubectl), lambda left: left == [])
 
 
@@ -168,8 +170,8 @@ async def test_the_journal_of_a_recovery_that_was_removed_by_force_is_found_fini
     digest = await incident.begun(plan_of())
     api, namespace = incident.api, incident.namespace
     assert await orphaned(api, namespace, CLUSTER, ()) == []
-    kubectl("delete", "partitionrecovery", NAME, "--wait=false")
-    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+    kubectl.api.delete("partitionrecovery", NAME)
+    kubectl.api.patch("partitionrecovery", NAME, {"metadata": {"finalizers": []}})
 
     (journal,) = await orphaned(api, namespace, CLUSTER, ())
     assert [run.digest for run in await journal.unfinished()] == [digest]
@@ -194,7 +196,7 @@ async def test_a_namespace_that_is_being_deleted_takes_no_plan_and_ends_when_the
         journal = RecordJournal(api, namespace, NAME, incident.uid, CLUSTER)
         digest = await incident.begun(plan_of())
         kept = records(kubectl)
-        kubectl("delete", "namespace", namespace, "--wait=false")
+        kubectl.api.delete("namespace", namespace)
 
         await asyncio.sleep(1)  # what is being written that very moment may still be taken
 
@@ -208,8 +210,4 @@ async def test_a_namespace_that_is_being_deleted_takes_no_plan_and_ends_when_the
         await journal.wave_ended(digest, 1, ())
         await journal.finished(digest)
 
-    await until("the namespace is gone", lambda: _lives(kubectl, namespace), lambda left: left == [])
-
-
-def _lives(kubectl: Kubectl, namespace: str) -> list[str]:
-    return kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
+    await until("the namespace is gone", lambda: kubectl.api.has("namespace", namespace), lambda lives: not lives)

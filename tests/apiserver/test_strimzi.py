@@ -160,7 +160,7 @@ def test_addresses_authorities_and_the_user_s_secret_open_a_real_kafka(
 
     put(kubectl, in_trouble(kafka))
     assert "listeners" not in kubectl.api.get("kafkas.kafka.strimzi.io", "prod")["status"]
-    kubectl("patch", "watchedcluster", "prod", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
+    kubectl.api.patch("watchedcluster", "prod", {"spec": {"suspend": True}})
     told(kubectl, "AsExpected", generation=2)  # Strimzi forgot the addresses; we don't
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from apiserver.conftest import MANIFESTS, shown
 from apiserver.forked import launched
@@ -26,8 +26,9 @@ from apiserver.incidents import (
 )
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import ApiRefused
+from testbed.kubernetes.rights import bound, hold
 from testbed.operator_process import OperatorProcess
-from testbed.waiting import wait_until
 from unit.simulator.play.playing import played_incident
 
 pytestmark = pytest.mark.apiserver
@@ -110,19 +111,15 @@ def test_who_may_write_watched_clusters_can_not_write_who_watches_them(
     kubectl: Kubectl, control_plane: ControlPlane, namespace: str
 ) -> None:
     """Else whoever may write one, or restores it from a backup, could keep every operator away."""
-    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / "rbac" / "people.yaml"))
-    kubectl("create", "rolebinding", "eve-platform", "--clusterrole=kafka-recovery-platform", "--user=eve")
-    eve = control_plane.kubectl(control_plane.user("eve", namespace=namespace))
-    may = ("auth", "can-i", "create", "watchedclusters.kafka-recovery.dev")
-    wait_until("the role holds", lambda: eve.attempt(*may).returncode, lambda code: code == 0)
+    people = yaml.safe_load_all((MANIFESTS / "rbac" / "people.yaml").read_text())
+    kubectl.apply(*people, bound("eve", "kafka-recovery-platform"))
+    eve = control_plane.kubectl(control_plane.user("eve", namespace=namespace)).api
+    hold(eve, ("create", "watchedclusters.kafka-recovery.dev"))
     place = {"watchedBy": {"namespace": "hers", "name": "operator", "renewed": "2026-11-21T12:00:00Z"}}
 
-    eve("create", "-f", "-", given={**NOBODY_S, "status": place})
-    eve("patch", "wkc", "prod", "--type=merge", "-p", json.dumps({"status": place}))
-    refused = eve.attempt(
-        "patch", "wkc", "prod", "--subresource=status", "--type=merge", "-p", json.dumps({"status": place})
-    )
+    eve.create({**NOBODY_S, "status": place})
+    eve.patch("wkc", "prod", {"status": place})
+    with pytest.raises(ApiRefused, match="forbidden"):
+        eve.patch("wkc", "prod", {"status": place}, "status")
 
-    assert refused.returncode != 0
-    assert "forbidden" in refused.stderr
     assert "watchedBy" not in kubectl.api.get("watchedcluster", "prod")["status"]

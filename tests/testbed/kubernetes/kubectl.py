@@ -85,8 +85,3 @@ def _text(given: Any) -> str:
     if given is None:
         return ""
     return given if isinstance(given, str) else json.dumps(given)
-
-
-def listed(objects: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Several objects as one that kubectl reads."""
-    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

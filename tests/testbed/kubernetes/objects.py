@@ -6,7 +6,7 @@ A `kubectl get` costs a tenth of a second of CPU, an answer of the API server a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -20,7 +20,8 @@ from urllib3.exceptions import HTTPError
 Object = dict[str, Any]
 
 APPLY = "application/apply-patch+yaml"
-APPLIED = "?fieldManager=kubectl&force=true&fieldValidation=Strict"
+STRICT = "fieldValidation=Strict"
+APPLIED = f"?fieldManager=kubectl&force=true&{STRICT}"
 """As kubectl does it: one owner of what is applied here and there, and a field that nobody knows is refused."""
 LOOKING, CHANGING = 5.0, 60.0
 """Seconds for an answer."""
@@ -49,6 +50,11 @@ class Kind:
     plural: str
     namespaced: bool
 
+    @property
+    def group(self) -> str:
+        """Of its API; empty for Kubernetes' oldest."""
+        return self.home.split("/")[2] if self.home.startswith("/apis/") else ""
+
     def path(self, namespace: str, name: str = "") -> str:
         where = f"/namespaces/{namespace}" if self.namespaced else ""
         return f"{self.home}{where}/{self.plural}" + (f"/{quote(name)}" if name else "")
@@ -71,6 +77,10 @@ class Api:
         stamp = Path(key).stat().st_mtime_ns if key else 0  # who changes groups gets another certificate
         pool = _pool(cluster["certificate-authority"], key, user.get("client-key", ""), user.get("token", ""), stamp)
         return cls(cluster["server"], config["contexts"][0]["context"].get("namespace", "default"), pool)
+
+    def at(self, namespace: str) -> Api:
+        """The same user in another namespace."""
+        return Api(self.url, namespace, self._pool)
 
     def get(self, kind: str, name: str) -> Object:
         """An object; ApiRefused if there is none."""
@@ -98,10 +108,10 @@ class Api:
         for each in objects:
             self._call("PATCH", self._place(each) + (f"/{part}" if part else "") + APPLIED, each, APPLY)
 
-    def create(self, obj: Mapping[str, Any]) -> Object:
-        """ApiRefused if there is one already."""
+    def create(self, obj: Mapping[str, Any], *, dry_run: bool = False) -> Object:
+        """ApiRefused if there is one already; with `dry_run` as it would be."""
         path, _, _ = self._place(obj).rpartition("/")
-        return dict(self._call("POST", path, obj))
+        return dict(self._call("POST", f"{path}?{STRICT}" + ("&dryRun=All" if dry_run else ""), obj))
 
     def dry_run(self, obj: Mapping[str, Any]) -> bool:
         """Whether an object would be taken."""
@@ -124,6 +134,28 @@ class Api:
         except ApiRefused as refused:
             if not (missing_ok and refused.code == HTTPStatus.NOT_FOUND):
                 raise
+
+    def may(self, verb: str, what: str, part: str = "", *, user: str = "", groups: Sequence[str] = ()) -> bool:
+        """As `kubectl auth can-i`: whether this user may do it; `what` is a kind, or KIND/NAME for one object.
+
+        With `user` another one, who has these groups too; only who may do everything asks that.
+        """
+        kind, _, name = what.partition("/")
+        asked = {"namespace": self.namespace, "verb": verb, **self._resource(kind), "subresource": part, "name": name}
+        whose = {"user": user, "groups": ["system:authenticated", *groups]} if user else {}
+        review = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": review, "spec": {"resourceAttributes": asked, **whose}}
+        path = f"/apis/authorization.k8s.io/v1/{review.lower()}s"
+        return bool(self._call("POST", path, body)["status"]["allowed"])
+
+    def _resource(self, kind: str) -> Object:
+        """By any name of a kind; one that the server does not serve is asked about as it is written."""
+        try:
+            found = self._kind(kind)
+        except ApiRefused:
+            plural, _, group = kind.partition(".")
+            return {"group": group, "resource": plural}
+        return {"group": found.group, "resource": found.plural}
 
     def _path(self, kind: str, name: str = "") -> str:
         return self._kind(kind).path(self.namespace, name)
