@@ -57,7 +57,7 @@ def charts() -> Iterator[Helm]:
         yield helm
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane() -> Iterator[ControlPlane]:
     """A Kubernetes API that knows nothing of ours at first, and no nodes."""
     with ControlPlane() as started:
@@ -79,11 +79,11 @@ def kubectl(control_plane: ControlPlane, namespace: str) -> Kubectl:
 
 
 @pytest.fixture
-def helm(charts: Helm, control_plane: ControlPlane, namespace: str) -> Iterator[Helm]:
+def helm(charts: Helm, control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Iterator[Helm]:
     """The administrator's; what a test has installed is uninstalled at its end, for much of it is in no namespace."""
     yours = charts.of(namespace, control_plane.administrator(namespace))
     yield yours
-    if RELEASE in yours("list", "--short").split():
+    if kubectl.api.listed("secrets", f"owner=helm,name={RELEASE}"):  # as `helm list` looks for it
         yours("uninstall", RELEASE)
 
 
@@ -96,7 +96,7 @@ def define(control_plane: ControlPlane, helm: Helm, chart: Path = DEFINITIONS) -
 @pytest.fixture
 def defined(control_plane: ControlPlane, helm: Helm) -> None:
     """The API server has the definitions, by their chart."""
-    if control_plane.kubectl().attempt("get", "crd", "watchedclusters.kafka-recovery.dev").returncode:
+    if not control_plane.kubectl().api.has("crd", "watchedclusters.kafka-recovery.dev"):
         define(control_plane, helm)
 
 

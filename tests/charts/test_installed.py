@@ -26,6 +26,8 @@ from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECORDS, RE
 from testbed.helm.helm import Helm, HelmFailed, Object
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import Api, ApiRefused
+from testbed.kubernetes.rights import bound
 from testbed.previous import previous
 from testbed.waiting import wait_until
 from unit.kube.specs import APPROVAL, POLICY, RECOVERY
@@ -35,14 +37,15 @@ pytestmark = pytest.mark.apiserver
 NAME = "kafka-recovery-operator"
 OURS = f"app.kubernetes.io/instance={RELEASE}"
 KINDS = (
-    "deployments,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,services,clusterroles,"
-    "clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+    *("deployments", "serviceaccounts", "roles", "rolebindings", "networkpolicies", "poddisruptionbudgets", "services"),
+    *("clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
 )
 
 
 def there(kubectl: Kubectl) -> set[str]:
     """The release's objects."""
-    return set(kubectl("get", KINDS, "-l", OURS, "-o", "name").split())
+    found = ((kind, each["metadata"]["name"]) for kind in KINDS for each in kubectl.api.listed(kind, OURS))
+    return {f"{kind}/{name}" for kind, name in found}
 
 
 def deployment(kubectl: Kubectl) -> Object:
@@ -121,7 +124,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
 
         install("--reset-then-reuse-values", authority="Approve", replicaCount=2)
         assert "--authority=Approve" in arguments(kubectl)
-        assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
+        assert f"poddisruptionbudgets/{NAME}" in there(kubectl)
         assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.api.get("role", NAME)["rules"]]
         assert kept(kubectl) == begun
         assert [run.digest for run in await incident.journal.unfinished()] == [digest]
@@ -133,7 +136,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
 
     helm("uninstall", RELEASE)
     assert there(kubectl) == set()
-    assert kubectl("get", "crd", "watchedclusters.kafka-recovery.dev")
+    assert kubectl.api.has("crd", "watchedclusters.kafka-recovery.dev")
     assert kept(kubectl) == begun
 
 
@@ -195,7 +198,7 @@ def test_an_uninstall_of_the_definitions_leaves_what_was_written_with_them(
     said = helm.of("kube-system", control_plane.administrator())("uninstall", "kafka-recovery-crds")
 
     assert "kept due to the resource policy" in said
-    assert kubectl("get", "partitionrecovery", "prod-0123456789")
+    assert kubectl.api.has("partitionrecovery", "prod-0123456789")
 
 
 def test_definitions_that_were_applied_by_hand_can_be_taken_over(
@@ -230,19 +233,20 @@ def test_a_second_operator_elsewhere_shares_what_belongs_to_no_namespace(
 def test_the_restricted_pod_security_standard_admits_its_pod(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, helm: Helm, install: Install, defined: None
 ) -> None:
-    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kubectl.api.patch("namespace", namespace, {"metadata": {"labels": restricted}})
     install()
     template = deployment(kubectl)["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "probe", **template["metadata"]}}
 
-    assert "created" in kubectl("create", "--dry-run=server", "-f", "-", given=pod)
+    assert kubectl.api.create(pod, dry_run=True)
 
     hook = yaml.safe_load(helm("get", "hooks", RELEASE))
-    assert "created" in kubectl("create", "--dry-run=server", "-f", "-", given=hook)
+    assert kubectl.api.create(hook, dry_run=True)
 
     pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
-    refused = kubectl.attempt("create", "--dry-run=server", "-f", "-", given=pod)
-    assert 'violates PodSecurity "restricted' in refused.stderr
+    with pytest.raises(ApiRefused, match='violates PodSecurity "restricted'):
+        kubectl.api.create(pod, dry_run=True)
 
 
 # Who may do what
@@ -253,13 +257,13 @@ def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
 ) -> None:
     watched = control_plane.create_namespace("watched")
     install(watchNamespaces=[watched], secretNames=["kafka-user"])
-    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME))
+    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME)).api
 
-    def may(verb: str, what: str, where: str) -> bool:
-        return operator.attempt("auth", "can-i", verb, what, f"--namespace={where}").returncode == 0
+    def may(verb: str, what: str, where: str, part: str = "") -> bool:
+        return operator.at(where).may(verb, what, part)
 
     assert may("get", "secret/kafka-user", watched)
-    assert may("patch", "partitionrecoveries.kafka-recovery.dev/status", watched)
+    assert may("patch", "partitionrecoveries.kafka-recovery.dev", watched, "status")
     assert may("create", "recoveryrecords.kafka-recovery.dev", watched)
     assert may("update", f"leases.coordination.k8s.io/{NAME}", namespace)
     for verb, what, where in (
@@ -295,19 +299,14 @@ WRITES = ("create", "update", "patch", "delete")
 def test_neither_of_the_two_accounts_may_do_what_is_the_other_s(
     install: Install, kubectl: Kubectl, control_plane: ControlPlane, namespace: str, defined: None
 ) -> None:
-    """Who takes over the fleet's account elects nobody, and who takes over the other one runs no Pods by it.
-
-    It asks the API server a hundred times, a process of kubectl each: half a minute.
-    """
+    """Who takes over the fleet's account elects nobody, and who takes over the other one runs no Pods by it."""
     install(fleet={"enabled": True, "resultsPrefixes": ["s3://fleet/results"]})
-    fleet = control_plane.kubectl(control_plane.service_account(namespace, f"{NAME}-fleet"))
-    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME))
+    fleet = control_plane.kubectl(control_plane.service_account(namespace, f"{NAME}-fleet")).api
+    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME)).api
 
-    def may(who: Kubectl, verb: str, what: str) -> bool:
+    def may(who: Api, verb: str, what: str) -> bool:
         kind, _, part = what.partition("/")
-        resource = f"{kind}.kafka-recovery.dev" if kind in {each.partition("/")[0] for each in OURS_TO_WRITE} else kind
-        asked = ("auth", "can-i", verb, resource, *([f"--subresource={part}"] if part else []))
-        return who.attempt(*asked, f"--namespace={namespace}").returncode == 0
+        return who.may(verb, kind, part)
 
     wait_until("its rights hold", lambda: may(fleet, "patch", "fleetrankings/status"), bool)
     wait_until("its rights hold", lambda: may(operator, "get", "fleetrankings"), bool)
@@ -330,7 +329,7 @@ def test_who_may_edit_a_namespace_opens_recoveries_and_neither_approves_nor_writ
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
 ) -> None:
     install(clusterRoles={"aggregateToEdit": True})
-    kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
+    kubectl.apply(bound("eve", "edit"))
     eve = Asking(control_plane.client(control_plane.user("eve", namespace=namespace)), namespace)
     wait_until("the roles are aggregated", lambda: _created(eve), bool)
 
@@ -351,17 +350,32 @@ def _created(who: Asking) -> bool:
 # What is missing is said
 
 
-def test_the_notes_say_what_it_can_and_what_it_cannot(install: Install, defined: None) -> None:
-    assert "elect anybody. No WatchedCluster, no policy and no approval changes that" in install()
-    assert "elect anybody without a person" in install(authority="Approve")
-    assert "by itself what a policy approves" in install(authority="Automatic")
+@pytest.fixture
+def notes(helm: Helm) -> Callable[..., str]:
+    """What an installation with some values would say in the end; nothing is installed."""
+
+    def said(**values: Any) -> str:
+        shown = helm("upgrade", "--install", RELEASE, str(OPERATOR), "--dry-run=server", values=values)
+        _, found, said_of_it = shown.partition("\nNOTES:\n")
+        assert found
+        return said_of_it
+
+    return said
 
 
-def test_the_notes_warn_of_an_image_that_nodes_would_look_for_elsewhere(install: Install, defined: None) -> None:
+def test_the_notes_say_what_it_can_and_what_it_cannot(notes: Callable[..., str], defined: None) -> None:
+    assert "elect anybody. No WatchedCluster, no policy and no approval changes that" in notes()
+    assert "elect anybody without a person" in notes(authority="Approve")
+    assert "by itself what a policy approves" in notes(authority="Automatic")
+
+
+def test_the_notes_warn_of_an_image_that_nodes_would_look_for_elsewhere(
+    notes: Callable[..., str], defined: None
+) -> None:
     warning = "image.repository (kafka-recovery-operator) names no registry"
 
-    assert warning in install()
-    assert "names no registry" not in install(image={"repository": "registry.example/kafka-recovery-operator"})
+    assert warning in notes()
+    assert "names no registry" not in notes(image={"repository": "registry.example/kafka-recovery-operator"})
 
 
 def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl: Kubectl, defined: None) -> None:
@@ -370,31 +384,31 @@ def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl:
     assert "no plan that may lose records is carried out\n(AdmissionPolicyMissing)" in install(
         admissionPolicies={"create": False}
     )
-    assert kubectl.attempt("get", "validatingadmissionpolicy", APPROVALS_POLICY).returncode
+    assert not kubectl.api.has("validatingadmissionpolicy", APPROVALS_POLICY)
 
 
-def test_the_notes_warn_of_rights_in_all_namespaces(install: Install, defined: None) -> None:
+def test_the_notes_warn_of_rights_in_all_namespaces(notes: Callable[..., str], defined: None) -> None:
     everywhere: dict[str, Any] = {"watchNamespaces": ["*"]}
 
-    told = install(**everywhere)
+    told = notes(**everywhere)
     assert "it acts in every namespace" in told
     assert "may read every Secret" in told
     assert "may write the ConfigMaps" not in told
-    told = install(**everywhere, secretNames=["kafka-user"])
+    told = notes(**everywhere, secretNames=["kafka-user"])
     assert "it acts in every namespace" in told
     assert "may read every Secret" not in told
 
 
 def test_the_notes_warn_where_the_definitions_are_missing(
-    control_plane: ControlPlane, helm: Helm, install: Install
+    control_plane: ControlPlane, helm: Helm, notes: Callable[..., str]
 ) -> None:
     warning = "this API server has no definitions of kafka-recovery.dev"
     control_plane.kubectl()("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
 
-    assert warning in install()
+    assert warning in notes()
 
     define(control_plane, helm)
-    assert warning not in install()
+    assert warning not in notes()
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, {"watchNamespaces": ["*"]}], ids=["defaults", "all", "everywhere"])
