@@ -49,6 +49,7 @@ class ControlPlane:
         self._numbers = count(1)
         self._people: dict[str, Identity] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
+        self._known: dict[Path, ApiClient] = {}
         self._started: Processes | None = None
 
     def __enter__(self) -> Self:
@@ -99,6 +100,7 @@ class ControlPlane:
         if self._groups.get(name) != groups:
             self._people[name] = self._processes.identities.authority.identity(name, groups)
             self._groups[name] = groups
+            self._known.clear()
         return self._processes.endpoint.by_certificate(self._people[name], namespace)
 
     def service_account(self, namespace: str, name: str, lifetime: int = 3600) -> Path:
@@ -107,13 +109,20 @@ class ControlPlane:
         granted = self._core.create_namespaced_service_account_token(name, namespace, request)
         assert granted.status
         full = f"system:serviceaccount:{namespace}:{name}"
-        return self._processes.endpoint.by_token(full, str(granted.status.token), namespace)
+        who = self._processes.endpoint.by_token(full, str(granted.status.token), namespace)
+        self._known.pop(who, None)
+        return who
 
     def client(self, kubeconfig: Path | None = None) -> ApiClient:
-        """A client of the `kubernetes` library, the administrator's if for nobody else; closed at the end."""
-        client: ApiClient = config.new_client_from_config(config_file=str(kubeconfig or self.administrator()))
-        self._clients.callback(client.close)
-        return client
+        """A client of the `kubernetes` library, the administrator's if for nobody else; closed at the end.
+
+        Who asks again has the same one, with its connections, until there is another certificate or token.
+        """
+        who = kubeconfig or self.administrator()
+        if who not in self._known:
+            self._known[who] = config.new_client_from_config(config_file=str(who))
+            self._clients.callback(self._known[who].close)
+        return self._known[who]
 
     def kubectl(self, kubeconfig: Path | None = None) -> Kubectl:
         """kubectl, the administrator's if for nobody else."""
