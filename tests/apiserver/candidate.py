@@ -1,4 +1,4 @@
-"""A process that wants a Lease, and writes as fast as it can while it has it: `python -m apiserver.candidate ...`.
+"""A process that wants a Lease, and writes all the time while it has it: `python -m apiserver.candidate ...`.
 
     LEASE NAMESPACE NAME MODE DURATION
 
@@ -25,6 +25,8 @@ from apiserver.calling import calling
 from kafka_recovery.kube.process.lease import Leader
 
 HOUR = 3600
+PAUSE = 0.05
+"""Seconds between two writes: without one it has a core to itself, and who writes too late is seen all the same."""
 
 
 async def write(leader: Leader, namespace: str, name: str) -> None:
@@ -36,6 +38,7 @@ async def write(leader: Leader, namespace: str, name: str) -> None:
                 return
             config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-{number:05}"}}
             await api.create(f"/api/v1/namespaces/{namespace}/configmaps", config_map)
+            await asyncio.sleep(PAUSE)
 
 
 def set_the_wall_clock(step: float) -> None:

@@ -29,6 +29,7 @@ from testbed.operator_process import Launch, OperatorProcess
 from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
 from testbed.waiting import wait_until
+from testbed.warm import WarmKafka
 
 DEFINITIONS = Path(__file__).parents[2] / "crds"
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -53,8 +54,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`--dist loadgroup`: a module's tests run in one process, one after the other, unless it says with which others.
 
-    Each process has a control plane of its own (4 s of CPU): who harms it harms nobody else.
+    Each process has a control plane of its own (4 s of CPU): who harms it harms nobody else. A Kafka of another kind is
+    another start (7 s), and then one more: those who want it come last, one after the other.
     """
+    items.sort(key=lambda item: "kafka_without_elr" in getattr(item, "fixturenames", ()))
     for item in items:
         if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -121,6 +124,13 @@ def _has_its_rights(operator: Api) -> bool:
 
 
 @pytest.fixture
+def kafka_without_elr(warm: WarmKafka) -> Iterator[RealKafka]:
+    """As most clusters are: Kafka calls every election unclean once the ISR is dead, and knows of no intact broker."""
+    with warm.lent(elr=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def made(kafka: RealKafka) -> Outages:
     """What happens to the Kafka."""
     return Outages(kafka)
@@ -174,15 +184,6 @@ def fleet(control_plane: ControlPlane, namespace: str, kubectl: Kubectl, tmp_pat
         OperatorProcess(who, namespace, tmp_path / "fleet-operator", *options, launch=fleet_launched)
     ) as process:
         yield Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()), process)
-
-
-def served(kubectl: Kubectl, kind: str) -> bool:
-    """Whether objects of a kind can be listed."""
-    try:
-        kubectl.api.listed(kind)
-    except ApiRefused as no:
-        return no.code == HTTPStatus.NOT_FOUND  # it may ask, and there are no definitions
-    return True
 
 
 def discovered(kubectl: Kubectl, kind: str) -> bool:

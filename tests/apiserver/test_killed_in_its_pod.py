@@ -33,7 +33,6 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
-from testbed.warm import WarmKafka
 from unit.kube.clusters import strimzi
 from unit.kube.clusters.strimzi import PLAIN, kafka_status, pool
 
@@ -44,10 +43,9 @@ SETTLED = 10.0
 
 
 @pytest.fixture
-def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
-    """Without ELR, as most clusters are: nothing else than its Pod says that a killed broker is intact."""
-    with warm.lent(elr=False) as cluster:
-        yield cluster
+def kafka(kafka_without_elr: RealKafka) -> RealKafka:
+    """Nothing else than its Pod says that a killed broker is intact."""
+    return kafka_without_elr
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ import pytest
 from apiserver import incidents
 from apiserver.conftest import DEFINITIONS, MANIFESTS, shown
 from apiserver.forked import launched
-from apiserver.incidents import Start, condition, reason
+from apiserver.incidents import Start, reason
 from kafka_recovery.kube.resources.fields import MOST_PARTITIONS
-from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.ports import HOST
 from testbed.waiting import wait_until
+from unit.simulator.play.playing import played_incident
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(240)]
 
@@ -108,22 +108,17 @@ def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_t
     has_no_traceback(operator.log)
 
 
-@pytest.mark.brokers
 def test_one_operator_can_watch_every_namespace(
     kubectl: Kubectl, control_plane: ControlPlane, tmp_path: Path, defined: None
 ) -> None:
     elsewhere = control_plane.create_namespace("home-of-the-operator")
     options = "--all-namespaces", "--authority=Automatic", "--lease-duration=6"
-    with RealKafka(brokers=1, heap=64) as kafka:
+    with played_incident("lossless") as kafka:
         kubectl.apply(incidents.policy(), incidents.watched_cluster(kafka))
         with shown(OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options, launch=launched())):
-            watched = wait_until(
-                "the cluster is watched",
-                lambda: kubectl.api.get("watchedcluster", "prod"),
-                lambda each: condition(each, "Ready").get("status") == "True",
-            )
+            ended = incidents.finished(kubectl, incidents.only_recovery(kubectl)["metadata"]["name"])
 
-    assert reason(watched, "KafkaHealthy") == "AsExpected"
+    assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
 
 
 def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_looked_after(

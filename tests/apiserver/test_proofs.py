@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +24,6 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
-from testbed.warm import WarmKafka
 from unit.simulator.play.playing import played_incident
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("operator")]
@@ -87,10 +86,8 @@ def test_a_plan_that_waits_for_a_person_is_proven_once_the_log_can_be_read(
 
 
 @pytest.fixture
-def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
-    """Without ELR, as most clusters are: Kafka calls every election unclean once the ISR is dead."""
-    with warm.lent(elr=False) as cluster:
-        yield cluster
+def kafka(kafka_without_elr: RealKafka) -> RealKafka:
+    return kafka_without_elr
 
 
 @pytest.mark.brokers
