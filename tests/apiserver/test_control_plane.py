@@ -38,7 +38,9 @@ def test_a_kubeconfig_works_whatever_its_user_is_called(control_plane: ControlPl
     assert "kube-system" in control_plane.kubectl()("get", "namespaces")
 
 
+@pytest.mark.full
 def test_the_controllers_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:
+    """The guard is that of a Kafka's nodes: `brokers/test_testbed.py` tells the same of those each time."""
     with played(tmp_path) as owner:
         url = address(owner)
         connected(url).close()
