@@ -78,13 +78,13 @@ def test_a_known_defect_is_told_to_users(known: Named) -> None:
 
 
 def test_a_seed_tells_the_same_story_whatever_hashes_are() -> None:
-    """In three other processes, each with another order of sets."""
+    """In two other processes, each with another order of sets."""
     command = [sys.executable, "-m", "kafka_recovery.simulator", "trace", "--seeds", "146..150"]
     told = {
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
-        for seed in ("0", "1", "4711")
+        for seed in ("0", "4711")
     }
 
     assert len(told) == 1
