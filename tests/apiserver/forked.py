@@ -2,7 +2,8 @@
 
 A Python of its own costs two seconds of CPU until the operator's first line. And who waits for what a dead predecessor
 may have asked of Kafka waits for a minute: nothing in these tests takes Kafka that long, whose controller is well.
-`test_operator_faults.py` has one test with the shipped program and the shipped minute.
+`test_recovering.py` has one test with the shipped program, `test_operator_faults.py` one with the shipped minute as
+well, in `make test-full`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from apiserver import incidents
+from apiserver.forked import QUARANTINE, launched
 from apiserver.gate import Gate
 from apiserver.incidents import (
     ORIGINAL,
@@ -27,7 +28,7 @@ from apiserver.incidents import (
 )
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.operator_process import OperatorProcess, as_program
+from testbed.operator_process import Launch, OperatorProcess, as_program
 from testbed.waiting import wait_until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
@@ -68,10 +69,17 @@ def test_killed_before_it_could_write_down(
     recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED))
 
 
-def test_killed_while_an_order_is_altered(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
-    """Takes more than a minute: the shipped program waits for a request of its predecessor as long as Kafka may."""
+@pytest.mark.parametrize(
+    ("launch", "waits"),
+    [(launched(), QUARANTINE - 1), pytest.param(as_program, FORWARDED, marks=pytest.mark.full)],
+    ids=["forked", "shipped"],
+)
+def test_killed_while_an_order_is_altered(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, launch: Launch, waits: float
+) -> None:
+    """Half a minute; more than one as shipped: it waits for a request of its predecessor as long as Kafka may."""
     accident(kafka)
-    operator = start("--no-lease", launch=as_program)
+    operator = start("--no-lease", launch=launch)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     caught_in_the_middle(kafka, operator)
 
@@ -81,7 +89,7 @@ def test_killed_while_an_order_is_altered(kafka: RealKafka, kubectl: Kubectl, st
     killed = time.monotonic()
 
     recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=240))
-    assert time.monotonic() - killed > FORWARDED, "what the dead one had asked might still have been carried out"
+    assert time.monotonic() - killed > waits, "what the dead one had asked might still have been carried out"
 
 
 def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored(

@@ -16,12 +16,11 @@ from typing import Any, Self
 import yaml
 
 from testbed.helm.distribution import fetch
+from testbed.kubernetes.objects import LOADER
 
 PATIENCE = 120.0
 Object = dict[str, Any]
 _RENDERED: dict[tuple[Any, ...], list[Object]] = {}
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Ten times as fast where libyaml is there."""
 
 
 class HelmFailed(RuntimeError):
@@ -71,7 +70,7 @@ class Helm:
         key = (self.namespace, str(chart), arguments, json.dumps(values, sort_keys=True))
         if key not in _RENDERED:
             text = self("template", "kafka-recovery", str(chart), *arguments, values=values)
-            _RENDERED[key] = [each for each in yaml.load_all(text, _LOADER) if each]
+            _RENDERED[key] = [each for each in yaml.load_all(text, LOADER) if each]
         return deepcopy(_RENDERED[key])
 
     def _environment(self) -> dict[str, str]:

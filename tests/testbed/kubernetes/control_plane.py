@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import yaml
 from kubernetes import config
 from kubernetes.client import (
     ApiClient,
@@ -25,6 +26,7 @@ from kubernetes.client.exceptions import ApiException
 from testbed.certificates import Identity
 from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import LOADER, Api
 from testbed.kubernetes.processes import Processes
 from testbed.waiting import wait_until
 
@@ -144,11 +146,12 @@ class ControlPlane:
 
     def apply_definitions(self, folder: Path) -> None:
         """Every `*.yaml` in a folder, if there is any, as custom resource definitions; returns when all are served."""
-        files = [f"--filename={file}" for file in sorted(folder.glob("*.yaml")) if file.stem != "kustomization"]
-        if files:
-            kubectl = self.kubectl()
-            kubectl("apply", "--server-side", *files)
-            kubectl("wait", "--for=condition=Established", "--timeout=50s", *files)
+        files = sorted(file for file in folder.glob("*.yaml") if file.stem != "kustomization")
+        found = [each for file in files for each in yaml.load_all(file.read_text(), LOADER) if each]
+        api = self.kubectl().api
+        api.apply(*found)
+        names = [each["metadata"]["name"] for each in found]
+        wait_until("the definitions are served", lambda: [name for name in names if not _served(api, name)], _none)
 
     # What happens to the API server; etcd and the controllers stay
 
@@ -212,3 +215,12 @@ class ControlPlane:
         except ApiException as refused:
             if refused.status != HTTPStatus.CONFLICT:
                 raise
+
+
+def _served(api: Api, definition: str) -> bool:
+    conditions = api.get("crd", definition).get("status", {}).get("conditions", ())
+    return ("Established", "True") in {(each["type"], each["status"]) for each in conditions}
+
+
+def _none(left: list[str]) -> bool:
+    return not left

@@ -49,6 +49,11 @@ def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+def test_what_a_dead_process_asked_of_kafka_is_waited_for_as_long_as_that_may_take(operator: Operator) -> None:
+    """By whatever options: a broker may forward a request for a minute."""
+    assert operator._settings.timing.quarantine >= timedelta(minutes=1)
+
+
 @pytest.mark.parametrize(
     "why", [kopf.LoginError("no kubeconfig was found"), PermissionError(13, "Permission denied", "token")], ids=repr
 )
