@@ -95,6 +95,10 @@ LIES = (
     }),
     *lies("nobody_else_is_named", PLAIN, {
         "everybody": lambda it: it.looks(replicas=_said_to_contradict),
+        "everybody, long after an answer was garbled": together(
+            lambda it: it.looks(replicas=_said_to_contradict),
+            lambda it: setattr(it.story, "struck", {"garbled": [0.0]}),
+        ),
     }),
     *lies("disks_are_as_told", ON_DISK, {
         "a volume with room is full": lambda it: it.looks(replicas=_with_logs(almost_full=True)),

@@ -28,8 +28,8 @@ def _shown(epoch: int, leader: int | None) -> Tell:
     )
 
 
-def _made_anew(id: str) -> Tell:
-    """Refused as another topic, whose id was read so while answers were garbled."""
+def _made_anew(id: str, garbled_before: float = 0.0) -> Tell:
+    """Refused as another topic, whose id was read so; so many seconds before that an answer was garbled."""
 
     def tell(it: Liar) -> None:
         it.says(
@@ -37,7 +37,7 @@ def _made_anew(id: str) -> Tell:
             reason=Reason("PlanOutdated", f"topic orders was deleted and created again: now {id}"),
         )
         it.looks(topic_id=TopicId(id))
-        it.story.struck = {"garbled": 1}
+        it.story.struck = {"garbled": [it.story.concluded[-1].at - garbled_before]}
 
     return tell
 
@@ -119,6 +119,7 @@ LIES = (
         "that the view was not seen to move": _because("MetadataAgeUnknown", why="leaders were read from broker 2"),
         "that it was made anew, by an id that was read right": _made_anew("AAAAAAAAAAEAAAAAAAAAAA"),
         "that it was made anew, by an id that no garbled answer holds": _made_anew("AAAAAAAAAAEAAAB____-AA"),
+        "that it was made anew, by an id that was garbled long before": _made_anew("AAAAAAAAAAEAAAAAf____w", 60.0),
     }),
     *lies("refused_is_untouched", PLAIN, {
         "what it has elected": _because("NoCandidate"),

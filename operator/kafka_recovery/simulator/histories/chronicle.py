@@ -85,8 +85,8 @@ class Chronicle:
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)
     """How far anybody who led was ever seen to have committed."""
     ran: list[Ran] = field(default_factory=list)
-    struck: Mapping[str, int] = field(default_factory=dict)
-    """How often the wire's weather has done what to an answer."""
+    struck: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """When the wire's weather has done what to an answer."""
     when_step: list[Callable[[Step], object]] = field(default_factory=list)
     """Called when an engine takes a step."""
     metadata_log: ReadLog = field(init=False)
@@ -189,6 +189,10 @@ class Chronicle:
             if paused.at < at and paused.until > since:
                 since -= min(paused.until, at) - paused.at
         return since
+
+    def has_struck(self, fault: str, since: float, until: float) -> bool:
+        """Whether the wire's weather did this to any answer in this time."""
+        return any(since <= at <= until for at in self.struck.get(fault, ()))
 
     def states(self, id: TopicPartition, since: float, until: float) -> tuple[PartitionState, ...]:
         """The partition's states by the controller itself that were in force at any moment of this time.

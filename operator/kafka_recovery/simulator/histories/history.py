@@ -127,7 +127,7 @@ class _Theatre:
 
     def __post_init__(self) -> None:
         self.names = Names(self.kafka.broker_ids)
-        self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
+        self.weather = Weather(Random(f"wire of {self.scenario.seed}"), now=lambda: self.kafka.scheduler.now)
         self.story.struck = self.weather.struck
         self.story.wished.append(Wished(self.story.now, self.scenario.rules.policy))
 

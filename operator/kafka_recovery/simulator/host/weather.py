@@ -64,12 +64,16 @@ class Became:
 
 @dataclass(slots=True)
 class Weather:
-    """The wire's weather now. `odds`: how probable each fault is for an answer; fair where there are none."""
+    """The wire's weather now. `odds`: how probable each fault is for an answer; fair where there are none.
+
+    `now`: virtual seconds.
+    """
 
     random: Random = field(default_factory=lambda: Random(0))
     odds: dict[WireFault, float] = field(default_factory=dict)
-    struck: dict[str, int] = field(default_factory=dict)
-    """How often each fault has struck: of those above, and of others that were noted by their name."""
+    now: Callable[[], float] = lambda: 0.0
+    struck: dict[str, list[float]] = field(default_factory=dict)
+    """When each fault has struck: of those above, and of others that were noted by their name."""
 
     def becomes_of(self, frame: bytes) -> Became:
         """`frame`: an answer with its length."""
@@ -88,7 +92,7 @@ class Weather:
 
     def note(self, fault: str) -> None:
         """One more has met a fault of this name."""
-        self.struck[fault] = self.struck.get(fault, 0) + 1
+        self.struck.setdefault(fault, []).append(self.now())
 
     def _strikes(self, fault: WireFault) -> bool:
         odds = self.odds.get(fault, 0.0)

@@ -144,7 +144,9 @@ def was_not_seen(told: Told) -> bool:
 
     A broker answers one that the weather makes.
     """
-    if "Kafka answered" in _message(told) and told.story.struck.get(WireFault.UNKNOWN_ERROR):
+    if "Kafka answered" in _message(told) and told.story.has_struck(
+        WireFault.UNKNOWN_ERROR, _lately(told), told.said.at
+    ):
         return True
     shown = [s for s in told.story.shown if (s.process, s.id) == (told.said.process, told.said.outcome.id)]
     newest = max((s.at for s in shown if s.at <= told.said.at and s.leader is not None), default=-1e9)

@@ -8,6 +8,7 @@ from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Looked
 from kafka_recovery.simulator.histories.findings import KEPT, Examined, unless
+from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.host.weather import WireFault
 
@@ -40,13 +41,17 @@ def nobody_else_is_named(story: Chronicle, scenario: Scenario) -> Examined:
 
     Where answers were garbled on the way, an engine may have read two ends of a broker that told one.
     """
-    if story.struck.get(WireFault.GARBLED):
-        return
     wrong = {told.broker for told in story.misreported}
     for look, partition, replica in _measured(story):
-        if replica.problem is not None and replica.problem.code == CONTRADICTS:
+        if replica.problem is not None and replica.problem.code == CONTRADICTS and not _was_garbled(story, look):
             text = f"{look.process} says of broker {replica.broker} and {partition.id}: {replica.problem}"
             yield unless(replica.broker in wrong, look.at, f"{text}; that broker has told the truth")
+
+
+def _was_garbled(story: Chronicle, look: Looked) -> bool:
+    """Whether an answer to any question of this look may have been."""
+    took = look.evidence.cluster.took.total_seconds()
+    return story.has_struck(WireFault.GARBLED, story.awake_before(look.process, look.at, took + LAST_SEEN), look.at)
 
 
 def _measured(story: Chronicle) -> Iterator[tuple[Looked, PartitionEvidence, Replica]]:

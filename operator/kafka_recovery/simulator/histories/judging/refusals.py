@@ -22,7 +22,7 @@ from kafka_recovery.simulator.histories.judging.grounds import (
 from kafka_recovery.simulator.histories.judging.left_orders import an_order_may_stand
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive, forbidden
-from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, told_of
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, may_have_looked_since, near, told_of
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.host.weather import WireFault, is_garbled
 from kafka_recovery.simulator.wire.ids import uuid_of
@@ -162,7 +162,9 @@ def _topic_was_made_anew(told: Told) -> bool:
     """Also where its last look showed an id that a garbled answer makes of the topic's own: nothing contradicts it."""
     if _topic_is_another(told):
         return True
-    if told.seen is None or told.said.topic_id is None or not told.story.struck.get(WireFault.GARBLED):
+    if told.seen is None or told.said.topic_id is None:
+        return False
+    if not told.story.has_struck(WireFault.GARBLED, may_have_looked_since(told), told.said.at):
         return False
     return is_garbled(uuid_of(told.seen.topic_id).bytes, uuid_of(told.said.topic_id).bytes)
 

@@ -55,10 +55,15 @@ def told_of(story: Chronicle, scenario: Scenario, said: Concluded) -> Told:
 
 def near(told: Told) -> tuple[PartitionState, ...]:
     """The partition's states by the controller itself since its process may have looked."""
+    return told.story.states(told.said.outcome.id, may_have_looked_since(told), told.said.at)
+
+
+def may_have_looked_since(told: Told) -> float:
+    """When its process began, at the earliest, to look at what it says."""
     since = told.story.awake_before(told.said.process, told.said.at, LAST_SEEN)
     if told.looked is not None:
         since = min(since, told.looked.at - told.looked.evidence.cluster.took.total_seconds() - LAST_SEEN)
-    return told.story.states(told.said.outcome.id, since, told.said.at)
+    return since
 
 
 def relay_is_out_of_reach(said: Concluded) -> bool:
