@@ -130,7 +130,7 @@ async def test_an_ongoing_reassignment_is_refused_and_named(kafka: RealKafka, re
 async def test_a_topic_that_was_recreated_between_plan_and_execution_is_not_touched(
     kafka: RealKafka, recovery: Recoveries
 ) -> None:
-    kafka.offline_partition("orders", survivors=SURVIVORS)
+    kafka.offline_by_freezing("orders", survivors=(2, 3))
     plan = await recovery(kafka).plan(ORDERS)
     kafka.delete_topic("orders")
     kafka.create_topic("orders", [[2, 3]])

@@ -164,7 +164,7 @@ async def test_a_plan_for_a_topic_in_which_kafka_elects_uncleanly_by_itself_warn
     kafka: RealKafka, recovery: Recoveries
 ) -> None:
     """Here the controller looks only every five minutes, as it does by default."""
-    kafka.offline_partition("orders", survivors=SURVIVORS)
+    kafka.offline_by_freezing("orders", survivors=(2, 3))
     allow_unclean_elections(kafka)
 
     decision = decision_of(await recovery(kafka).plan(ORDERS))
