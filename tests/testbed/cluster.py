@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -414,7 +414,11 @@ class RealKafka:
 
     def read_replica(self, broker: int, topic: str, partition: int) -> list[str]:
         """All values in this broker's replica, beyond the high watermark too."""
-        return replicas.read(self._view.address(broker), topic, self.topic_id(topic), partition)
+        return self.read_replicas(broker, topic, [partition])[partition]
+
+    def read_replicas(self, broker: int, topic: str, partitions: Collection[int]) -> dict[int, list[str]]:
+        """The same for several partitions, over one connection."""
+        return replicas.read(self._view.address(broker), topic, self.topic_id(topic), partitions)
 
     def epoch_checkpoint(self, broker: int, topic: str, partition: int) -> tuple[EpochStart, ...]:
         """The replica's leader epochs from its file, oldest first; also of a broker that is down."""

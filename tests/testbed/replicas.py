@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,15 @@ def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
     return frozenset(told.partition_index for told in answer if told.error_code in (0, OFFSET_NOT_AVAILABLE))
 
 
-def read(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
-    """All values in this broker's replica from its log start to its log end, beyond the high watermark too."""
-    return [record.value for record in _read(address, topic, topic_id, partition, DEBUGGER, FUTURE_LOCAL)]
+def read(address: str, topic: str, topic_id: uuid.UUID, partitions: Collection[int]) -> dict[int, list[str]]:
+    """All values in this broker's replicas from log start to log end, beyond the high watermark too."""
+    found = _read(address, topic, topic_id, partitions, DEBUGGER, FUTURE_LOCAL)
+    return {index: [record.value for record in records] for index, records in found.items()}
 
 
 def read_as_client(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[Record]:
     """The records from log start to high watermark; Refused unless this broker leads the partition."""
-    return _read(address, topic, topic_id, partition, CONSUMER, CONSUMER)
+    return _read(address, topic, topic_id, [partition], CONSUMER, CONSUMER)[partition]
 
 
 def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
@@ -70,18 +71,23 @@ def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
     return tuple(EpochStart(*map(int, line.split())) for line in lines)
 
 
-def _read(address: str, topic: str, topic_id: uuid.UUID, partition: int, measurer: int, reader: int) -> list[Record]:
-    """`measurer` and `reader` are the replica ids under which to ask where the log ends, and for its records."""
-    position = _offsets(address, topic, [partition], EARLIEST, measurer)[partition]
-    end = _offsets(address, topic, [partition], LATEST, measurer)[partition]
-    found: list[Record] = []
+def _read(
+    address: str, topic: str, topic_id: uuid.UUID, partitions: Collection[int], measurer: int, reader: int
+) -> dict[int, list[Record]]:
+    """`measurer` and `reader` are the replica ids under which to ask where a log ends, and for its records."""
+    starts = _offsets(address, topic, partitions, EARLIEST, measurer)
+    ends = _offsets(address, topic, partitions, LATEST, measurer)
+    found: dict[int, list[Record]] = {index: [] for index in partitions}
     with Connection(address) as broker:
-        while position < end:
-            records = _fetch(broker, topic, topic_id, partition, position, reader)
-            if not records:
-                raise AssertionError(f"{topic}-{partition} at {address} ends at {end}, yet has no record at {position}")
-            found += [Record(offset, value) for offset, value in records if offset >= position and value is not None]
-            position = records[-1][0] + 1
+        for index in partitions:
+            position = starts[index]
+            while position < ends[index]:
+                records = _fetch(broker, topic, topic_id, index, position, reader)
+                if not records:
+                    where = f"{topic}-{index} at {address}"
+                    raise AssertionError(f"{where} ends at {ends[index]}, yet has no record at {position}")
+                found[index] += [Record(at, value) for at, value in records if at >= position and value is not None]
+                position = records[-1][0] + 1
     return found
 
 

@@ -195,7 +195,7 @@ def _write_everywhere(
 
 
 def _logs(kafka: RealKafka, broker: int, topic: str, partitions: Collection[int]) -> dict[int, tuple[str, ...]]:
-    return {index: tuple(kafka.read_replica(broker, topic, index)) for index in partitions}
+    return {index: tuple(values) for index, values in kafka.read_replicas(broker, topic, partitions).items()}
 
 
 def _wait_until_offline(
