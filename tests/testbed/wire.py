@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections import defaultdict
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,12 +39,20 @@ def accept(request: str, code: int) -> None:
         raise Refused(request, code)
 
 
+_IDLE: dict[str, list[socket.socket]] = defaultdict(list)
+"""Connections that nobody uses now, by address. To open one costs a young broker more CPU than the question does."""
+
+
 class Connection:
-    """One connection to one node; `deadline` in seconds for each answer, TimeoutError beyond it."""
+    """One connection to one node; `deadline` in seconds for each answer, TimeoutError beyond it.
+
+    It stays open for whoever asks that node next, unless something went wrong on it.
+    """
 
     def __init__(self, address: str, deadline: float = DEADLINE) -> None:
-        host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=deadline)
+        self._address = address
+        self._socket = _left_open(address) or _opened(address, deadline)
+        self._socket.settimeout(deadline)
         self._correlation = 0
         self._versions: dict[int, int] = {}
 
@@ -53,7 +62,10 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
+        if error:
+            self._socket.close()
+        else:
+            _IDLE[self._address].append(self._socket)
 
     def version(self, request: Any, at_most: int) -> int:
         """The newest version of this request that the node, the codec and we (`at_most`) know; -1 if there is none."""
@@ -83,3 +95,33 @@ class Connection:
                 raise ConnectionError(f"the node hung up after {len(parts)} of {size} bytes")
             parts += part
         return bytes(parts)
+
+
+def _opened(address: str, deadline: float) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=deadline)
+
+
+def _left_open(address: str) -> socket.socket | None:
+    """One at whose other end there is still the process that it was opened to."""
+    while idle := _IDLE[address]:
+        try:
+            found = idle.pop()
+        except IndexError:  # another thread was quicker
+            continue
+        if _is_silent(found):
+            return found
+        found.close()
+    return None
+
+
+def _is_silent(connection: socket.socket) -> bool:
+    """Nobody says anything unasked: what can be read is the end of it."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
