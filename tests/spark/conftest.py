@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_recovery_spark.session import session
-from spark.fleets import INTERPRETED, SEED, fleet, frame
+from spark.fleets import INTERPRETED, JAVA_OF_A_TEST, SEED, fleet, frame
+from spark.villages import Told, ask
 
 SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -18,7 +19,7 @@ SMALL = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     **INTERPRETED,
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA_OF_A_TEST,
 }
 
 
@@ -53,3 +54,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def rows(spark: SparkSession) -> DataFrame:
     """The evidence of the random fleet."""
     return frame(spark, fleet(SEED))
+
+
+@pytest.fixture(scope="session")
+def villages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What `kafka-recovery fleet` told of two clusters."""
+    return ask(tmp_path_factory.mktemp("fleet"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import os
 import subprocess
 import sys
@@ -21,10 +19,10 @@ from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.manifest import NAME, Expected, Loss, Manifest, Summary, foreign, read_manifest
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
-from kafka_recovery_spark.__main__ import main
 from kafka_recovery_spark.job import Task, answer, claimed, worked
-from spark.fleets import INTERPRETED
-from spark.test_readiness import led
+from kafka_recovery_spark.session import JAVA_OPTIONS
+from spark.fleets import INTERPRETED, JAVA_OF_A_TEST
+from spark.villages import led
 from unit.decision.incident import broker, evidence, log
 from unit.spark.questions import POLICY, asked, words, written_down
 
@@ -46,10 +44,25 @@ class Ranked:
 
 
 @pytest.fixture(scope="module")
-def ranked(spark: SparkSession, place: Path) -> Ranked:
-    with contextlib.redirect_stderr(io.StringIO()) as said:
-        assert main(words(place)) == 0
-    return Ranked(said.getvalue(), place / "results" / "nightly")
+def ranked(place: Path) -> Ranked:
+    """By `spark-submit`, in a Java of its own, by the file that the image names. Half a minute on a busy machine: that
+    Java and all of Spark are started for it.
+    """
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    quick = ["--driver-java-options", f"{JAVA_OPTIONS} {JAVA_OF_A_TEST}"]
+    for key, value in {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", **INTERPRETED}.items():
+        quick += ["--conf", f"{key}={value}"]
+    surroundings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = str(ROOT / "spark" / "fleet_job.py")
+    ended = subprocess.run(
+        [str(submit), "--master", "local[1]", *quick, program, *words(place)],
+        env={**surroundings, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return Ranked(ended.stdout, place / "results" / "nightly")
 
 
 def manifest_in(folder: Path) -> Manifest:
@@ -84,16 +97,6 @@ def test_success_is_one_line(ranked: Ranked) -> None:
     assert ranked.said.splitlines()[-1] == says
 
 
-def test_readiness_counts_each_partition_once_and_names_the_worst_losses(spark: SparkSession, place: Path) -> None:
-    told = answer(asked(place, Task.READINESS, run="readiness")).summary
-
-    assert (told.partitions, told.lossless, told.bounded, told.unknown, told.none) == (8, 0, 0, 6, 2)
-    assert told.worst == (
-        Loss("up", "broker 1", offline=2, lossless=0, bounded=0, unknown=0, none=2),
-        Loss("up", "rack rack-1", offline=2, lossless=0, bounded=0, unknown=0, none=2),
-    )
-
-
 HURTS: dict[int, tuple[int, dict[int, ReplicaLog | None]]] = {
     1: (1, {}),
     2: (2, {9: None}),
@@ -104,33 +107,43 @@ HURTS: dict[int, tuple[int, dict[int, ReplicaLog | None]]] = {
 """How many partitions each broker leads, alone in their ISR, and who else holds a copy."""
 
 
-def test_the_ten_worst_losses_stand_by_what_can_not_be_had_back(spark: SparkSession, tmp_path: Path) -> None:
-    """One partition gone for good is worse than two that nobody measured, those are worse than three that lack records,
-    and these than any number that lacks none. A pair is told only for what is worse than the losses of its two brokers.
-    """
+@pytest.fixture(scope="module")
+def readied(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    """Of two clusters among others: in one brokers hurt as in HURTS, in the other one broker, alone in its rack."""
     alone = [
         led(f"only-{leader}-{n}", {leader: log(9)} | copies, (leader,))
         for leader, (partitions, copies) in HURTS.items()
         for n in range(partitions)
     ]
     both = led("both", {4: log(9), 5: log(9), 9: log(9)}, (4, 5))
-    archive = Archive.at(str(written_down(tmp_path) / "evidence"))
+    place = written_down(tmp_path_factory.mktemp("readied"))
+    archive = Archive.at(str(place / "evidence"))
     archive.write(evidence(*alone, both, brokers=map(broker, (*HURTS, 9)), cluster_id="east"))
-    archive.write(evidence(alone[0], brokers=[broker(1), broker(9)], cluster_id="west"))
+    archive.write(evidence(alone[0], brokers=[broker(1, rack="a"), broker(9)], cluster_id="west"))
+    return answer(asked(place, Task.READINESS, ("west", "east"))).summary
 
-    worst = answer(asked(tmp_path, Task.READINESS, ("west", "east"))).summary.worst
 
-    assert worst == (
+def test_readiness_counts_each_partition_once(readied: Summary) -> None:
+    told = (readied.partitions, readied.lossless, readied.bounded, readied.unknown, readied.none)
+
+    assert (readied.clusters, *told) == (2, 15, 8, 3, 2, 2)
+
+
+def test_the_ten_worst_losses_stand_by_what_can_not_be_had_back(readied: Summary) -> None:
+    """One partition gone for good is worse than two that nobody measured, those are worse than three that lack records,
+    and these than any number that lacks none. A pair is told only for what is worse than the losses of its two brokers.
+    """
+    assert readied.worst == (
         Loss("east", "brokers 4 and 9", offline=4, lossless=0, bounded=0, unknown=0, none=4),
         Loss("east", "brokers 3 and 9", offline=3, lossless=0, bounded=0, unknown=0, none=3),
         Loss("east", "brokers 5 and 9", offline=3, lossless=0, bounded=0, unknown=0, none=3),
         Loss("east", "brokers 2 and 9", offline=2, lossless=0, bounded=0, unknown=0, none=2),
         Loss("east", "broker 1", offline=1, lossless=0, bounded=0, unknown=0, none=1),
         Loss("west", "broker 1", offline=1, lossless=0, bounded=0, unknown=0, none=1),
+        Loss("west", "rack a", offline=1, lossless=0, bounded=0, unknown=0, none=1),
         Loss("east", "broker 2", offline=2, lossless=0, bounded=0, unknown=2, none=0),
         Loss("east", "broker 3", offline=3, lossless=0, bounded=3, unknown=0, none=0),
         Loss("east", "brokers 4 and 5", offline=8, lossless=8, bounded=0, unknown=0, none=0),
-        Loss("east", "broker 4", offline=4, lossless=4, bounded=0, unknown=0, none=0),
     )
 
 
@@ -144,25 +157,3 @@ def test_a_job_that_fails_half_way_leaves_no_manifest(spark: SparkSession, place
 
     assert list((folder / "ranking").glob("*.parquet"))
     assert not (folder / NAME).exists()
-
-
-def test_spark_submit_runs_it(place: Path) -> None:
-    """A Java of its own, by the file that the image names. Half a minute on a busy machine: that Java and all of Spark
-    are started for it.
-    """
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    quick = ["--driver-java-options", "-XX:-DontCompileHugeMethods -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    for key, value in {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", **INTERPRETED}.items():
-        quick += ["--conf", f"{key}={value}"]
-    surroundings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = str(ROOT / "spark" / "fleet_job.py")
-    ended = subprocess.run(
-        [str(submit), "--master", "local[1]", *quick, program, *words(place, run="submitted")],
-        env={**surroundings, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-
-    assert ended.returncode == 0, ended.stderr
-    assert manifest_in(place / "results" / "submitted").summary.unknown == 3

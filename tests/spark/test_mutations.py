@@ -1,15 +1,15 @@
-"""Whoever changes a guard or an order for one engine only is caught by comparing the two."""
+"""Whoever changes a guard, an order or a comparison of copies for one engine only is caught by comparing the two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
 import pytest
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_recovery.decision import guards, judgement, logs, loss, order, planner, refusals
@@ -17,20 +17,24 @@ from kafka_recovery.decision.chains import Guard, Link
 from kafka_recovery.domain.evidence import Evidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
-from kafka_recovery.domain.policy import CandidateOrder, Policy
+from kafka_recovery.domain.policy import CandidateOrder
 from kafka_recovery_spark import ranking
+from kafka_recovery_spark.columns import Seen
+from kafka_recovery_spark.columns import sort_keys as honest_sort_keys
+from spark.changes import changed_in, done_instead, each_left_out, readable, worked_out_instead
 from spark.fleets import SEED, Answer, by_python, by_spark, fleet, frame
-from spark.test_engines_agree import POLICIES
+from spark.test_engines_agree import ALWAYS, POLICIES, Asked
 from unit.decision.written import merit, objection
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One chain or order, changed: where each engine reads it, and what it reads there."""
+    """One chain, order or comparison, changed: where Python reads it, and what it reads there."""
 
     name: str
-    python: tuple[ModuleType, str, Any]
-    spark: tuple[ModuleType, str, Any]
+    home: ModuleType
+    function: str
+    changed: Any
 
 
 CHAINS: dict[str, tuple[ModuleType, str, tuple[Any, ...]]] = {
@@ -41,100 +45,31 @@ CHAINS: dict[str, tuple[ModuleType, str, tuple[Any, ...]]] = {
     "RETURN_GUARDS": (judgement, "clean_return", refusals.RETURN_GUARDS),
 }
 
-
 ORDERS_OF_LOGS = (CandidateOrder.EPOCH_FIRST, CandidateOrder.LONGEST_LOG)
 
+ONLY_WORDED = (guards.listed,)
+"""Whatever it objects to, the next guard objects to under the same code."""
 
-def without_one(chain: tuple[Link[...], ...]) -> Iterator[tuple[str, tuple[Link[...], ...]]]:
+
+def without(chain: str, guard: Guard[...]) -> str:
+    code = guard.code if isinstance(guard.code, str) else guard.code.otherwise
+    return f"{chain} without {code} of {guard.explain.__name__}"
+
+
+def turned(name: CandidateOrder, key: order.Key) -> str:
+    return f"{name} with {key.fact} turned round"
+
+
+def without_one(chain: tuple[Link[...], ...]) -> Iterator[tuple[Guard[...], tuple[Link[...], ...]]]:
     """The chain without each of its guards, one after the other."""
     for place, link in enumerate(chain):
         if isinstance(link, Guard):
-            yield str(link.code), chain[:place] + chain[place + 1 :]
+            yield link, chain[:place] + chain[place + 1 :]
             continue
         for inner, guard in enumerate(link.guards):
             rest = link.guards[:inner] + link.guards[inner + 1 :]
             kept = (replace(link, guards=rest),) if rest else ()
-            yield str(guard.code), (*chain[:place], *kept, *chain[place + 1 :])
-
-
-def mutations() -> Iterator[Mutation]:
-    for name, (home, function, chain) in CHAINS.items():
-        for code, rest in without_one(chain):
-            yield Mutation(f"{name} without {code}", (home, function, objection(rest)), (ranking, name, rest))
-    for name in ORDERS_OF_LOGS:
-        for place, key in enumerate(order.ORDERS[name]):
-            keys = list(order.ORDERS[name])
-            keys[place] = replace(key, descending=not key.descending)
-            orders = {**order.ORDERS, name: tuple(keys)}
-            merits = {each: merit(orders[each]) for each in orders}
-            turned = f"{name} with {key.fact} turned round"
-            by_logs = {
-                each: tuple(keys) if same is name else order.BY_LOGS[each] for each, same in order.UNPROVEN.items()
-            }
-            yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "BY_LOGS", by_logs))
-
-
-MUTATIONS = {each.name: each for each in mutations()}
-Answers = dict[Any, Answer]
-
-
-@cache
-def honest() -> dict[str, tuple[Answers, ...]]:
-    """What Python decides as it is: under each policy, of each cluster."""
-    return {name: tuple(by_python((seen,), policy) for seen in fleet(SEED)) for name, policy in POLICIES.items()}
-
-
-@dataclass(frozen=True)
-class Witness:
-    """The first policy and cluster of which Python decides otherwise once it is changed, and how."""
-
-    policy: str
-    evidence: Evidence
-    honest: Answers
-    changed: Answers
-
-
-@cache
-def witness(name: str) -> Witness | None:
-    unchanged = honest()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(*MUTATIONS[name].python)
-        for policy, answers in unchanged.items():
-            for seen, answer in zip(fleet(SEED), answers, strict=True):
-                if (changed := by_python((seen,), POLICIES[policy])) != answer:
-                    return Witness(policy, seen, answer, changed)
-    return None
-
-
-@pytest.fixture(scope="module")
-def witnesses(spark: SparkSession) -> DataFrame:
-    """The evidence of all witnesses. They are few, and each change makes another plan of the ranking."""
-    seen = [found.evidence for name in MUTATIONS if (found := witness(name))]
-    each_once = {one.cluster.cluster_id: one for one in seen}
-    return frame(spark, each_once.values())
-
-
-@pytest.fixture(scope="module")
-def honest_spark(witnesses: DataFrame) -> dict[str, Answers]:
-    """What Spark says of them as it is, under the policies that show a change."""
-    used = {found.policy for name in MUTATIONS if (found := witness(name))}
-    return {name: by_spark(witnesses, POLICIES[name]) for name in used}
-
-
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_change_for_one_engine_alone_is_caught(
-    name: str, witnesses: DataFrame, honest_spark: dict[str, Answers], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somewhere in the random fleet each engine, changed, says what the other one does not say."""
-    seen = witness(name)
-    assert seen is not None
-    told = {id: honest_spark[seen.policy][id] for id in seen.honest}
-    assert told == seen.honest != seen.changed
-
-    monkeypatch.setattr(*MUTATIONS[name].spark)
-
-    rows = witnesses.where(F.col("cluster")["id"] == F.lit(seen.evidence.cluster.cluster_id))
-    assert by_spark(rows, POLICIES[seen.policy]) == seen.changed
+            yield guard, (*chain[:place], *kept, *chain[place + 1 :])
 
 
 def all_as_long_are_equal(one: ReplicaLog, other: ReplicaLog) -> bool:
@@ -149,25 +84,6 @@ def all_is_shared(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
     return min(one.end, other.end)
 
 
-@pytest.mark.parametrize(
-    ("home", "name", "careless"),
-    [
-        (judgement, "interchangeable", all_as_long_are_equal),
-        (loss, "lacks", nothing_is_lacking),
-        (logs, "common_point", all_is_shared),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_careless_comparison_of_copies_by_python_is_caught(
-    home: ModuleType, name: str, careless: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What Spark says is what Python says as it is, see test_engines_agree."""
-    unchanged = honest()["by default"]
-    monkeypatch.setattr(home, name, careless)
-
-    assert any(by_python((seen,), Policy()) != answer for seen, answer in zip(fleet(SEED), unchanged, strict=True))
-
-
 def all_is_equal(one: Column, other: Column, common: Column) -> Column:
     return one["end"] == other["end"]
 
@@ -180,13 +96,122 @@ def the_shorter_end(one: Column, other: Column) -> Column:
     return F.least(one["end"], other["end"])
 
 
-@pytest.mark.parametrize(
-    ("name", "careless"), [("interchangeable", all_is_equal), ("held", all_is_held), ("common_point", the_shorter_end)]
+CARELESS = (
+    (
+        Mutation("all as long are equal", judgement, "interchangeable", all_as_long_are_equal),
+        "interchangeable",
+        all_is_equal,
+    ),
+    (Mutation("nothing is lacking", loss, "lacks", nothing_is_lacking), "held", all_is_held),
+    (Mutation("all is shared", logs, "common_point", all_is_shared), "common_point", the_shorter_end),
 )
-def test_a_careless_comparison_of_copies_by_spark_is_caught(
-    name: str, careless: Any, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = {id: told for answers in honest()["by default"] for id, told in answers.items()}
-    monkeypatch.setattr(ranking, name, careless)
+"""Comparisons of copies, with what Spark has in their place."""
 
-    assert by_spark(rows, Policy()) != ours
+
+def mutations() -> Iterator[Mutation]:
+    for chain, (home, function, links) in CHAINS.items():
+        for guard, rest in without_one(links):
+            if guard not in ONLY_WORDED:
+                yield Mutation(without(chain, guard), home, function, objection(rest))
+    for name in ORDERS_OF_LOGS:
+        for place, key in enumerate(order.ORDERS[name]):
+            keys = list(order.ORDERS[name])
+            keys[place] = replace(key, descending=not key.descending)
+            merits = {each: merit(tuple(keys) if each is name else order.ORDERS[each]) for each in order.ORDERS}
+            yield Mutation(turned(name, key), judgement, "MERITS", merits)
+    yield from (mutation for mutation, *_ in CARELESS)
+
+
+MUTATIONS = {each.name: each for each in mutations()}
+Answers = dict[Any, Answer]
+
+
+def changed_for_spark(patch: pytest.MonkeyPatch) -> None:
+    """Each mutation, in the clusters that are called like it."""
+    readable(patch)
+    for chain, (_, _, links) in CHAINS.items():
+        patch.setattr(ranking, chain, each_left_out(links, partial(without, chain)))
+    patch.setattr(ranking, "sort_keys", sort_keys)
+    for mutation, name, careless in CARELESS:
+        patch.setattr(ranking, name, done_instead(mutation.name, careless, getattr(ranking, name)))
+
+
+def sort_keys(keys: Sequence[order.Key], seen: Seen) -> list[Column]:
+    """Each key turned round in clusters of its own."""
+    (name,) = (each for each in ORDERS_OF_LOGS if order.ORDERS[each] == keys)
+    columns = []
+    for key in keys:
+        other = replace(key, descending=not key.descending)
+        both = zip(honest_sort_keys((other,), seen), honest_sort_keys((key,), seen), strict=True)
+        columns += [worked_out_instead(turned(name, key), *each) for each in both]
+    return columns
+
+
+@cache
+def honest() -> dict[Asked, tuple[Answers, ...]]:
+    """What Python decides as it is of each cluster, asked what both engines are always asked."""
+    return {asked: tuple(decided(seen, asked) for seen in fleet(SEED)) for asked in ALWAYS}
+
+
+def decided(seen: Evidence, asked: Asked) -> Answers:
+    return by_python((seen,), POLICIES[asked.policy], waited=asked.waited)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The first question and cluster of which Python decides otherwise once it is changed, and how."""
+
+    asked: Asked
+    evidence: Evidence
+    honest: Answers
+    changed: Answers
+
+
+@cache
+def witness(name: str) -> Witness | None:
+    unchanged, mutation = honest(), MUTATIONS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mutation.home, mutation.function, mutation.changed)
+        for asked, answers in unchanged.items():
+            for seen, answer in zip(fleet(SEED), answers, strict=True):
+                if (changed := decided(seen, asked)) != answer:
+                    return Witness(asked, seen, answer, changed)
+    return None
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> dict[Asked, Answers]:
+    """What Spark says of all witnesses: as they are, and under the name of the mutation that each shows."""
+    clusters: dict[Asked, dict[str, Evidence]] = {}
+    for name in MUTATIONS:
+        if found := witness(name):
+            both = (found.evidence, changed_in(found.evidence, name))
+            clusters.setdefault(found.asked, {}).update((each.cluster.cluster_id, each) for each in both)
+    with pytest.MonkeyPatch.context() as patch:
+        changed_for_spark(patch)
+        return {
+            asked: by_spark(frame(spark, seen.values()), POLICIES[asked.policy], waited=asked.waited)
+            for asked, seen in clusters.items()
+        }
+
+
+def of(seen: Evidence, answers: Answers) -> Answers:
+    """What was said of one cluster's partitions, whatever the cluster is called."""
+    return {id[1:]: answer for id, answer in answers.items() if id[0] == seen.cluster.cluster_id}
+
+
+def test_every_mutation_has_a_name_of_its_own() -> None:
+    assert len(MUTATIONS) == len(tuple(mutations()))
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_change_for_one_engine_alone_is_caught(name: str, told: dict[Asked, Answers]) -> None:
+    """Somewhere in the random fleet each engine, changed, says what the other one does not say: so what both are always
+    asked has every guard, order and comparison in it.
+    """
+    seen = witness(name)
+    assert seen is not None
+    as_they_are, changed = of(seen.evidence, seen.honest), of(seen.evidence, seen.changed)
+
+    assert of(seen.evidence, told[seen.asked]) == as_they_are != changed
+    assert of(changed_in(seen.evidence, name), told[seen.asked]) == changed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -14,41 +15,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_recovery.decision import guards
-from kafka_recovery.decision.conditions import BACK
-from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.decision.conditions import ALIVE, BACK
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery_spark import readiness
-from kafka_recovery_spark.readiness import COUNTS, hanging, losses, offline_now, topics
+from kafka_recovery_spark import copies, readiness
+from kafka_recovery_spark.readiness import COUNTS, hanging, losses, offline_now
+from spark.changes import asked_instead, changed_in, done_instead, left_out, readable
 from spark.fleets import SEED, Fleet, compiled, fleet, frame
-from spark.readiness_in_python import UNREAD, Numbers, expected, expected_now, up_and_running
+from spark.readiness_in_python import Numbers, expected, expected_now, up_and_running
 from spark.test_engines_agree import POLICIES
-from unit.decision.incident import broker, dead, evidence, log, partition
+from spark.villages import Told
 
 ENOUGH = 40
 """Clusters in which each careless look shows."""
 
-RACKS = {1: "b", 2: "a", 3: "b", 4: "a", 5: "b", 6: "c", 7: "d"}
-
-
-def led(topic: str, held: dict[int, Any], isr: tuple[int, ...], **more: Any) -> PartitionEvidence:
-    return partition(held, id=TopicPartition(topic, 0), isr=isr, leader=isr[0], **more)
-
-
-VILLAGE = evidence(
-    led("safe", {1: log(9), 2: log(9), 3: log(9)}, (1, 2, 3)),
-    led("copied", {1: log(9), 2: log(9)}, (1,)),
-    led("behind", {1: log(9), 3: log(6)}, (1,)),
-    led("silent", {1: log(9), 4: None}, (1,)),
-    led("alone", {5: log(9)}, (5,)),
-    led("two", {2: log(9), 4: log(9), 5: log(7)}, (2, 4)),
-    led("eligible", {3: log(9), 5: None}, (3,), elr=(5,)),
-    led("tiered", {6: log(9), 7: log(9)}, (6,), tiered=True),
-    led("perhaps-tiered", {6: log(9), 7: log(9)}, (6,), configs_problem=UNREAD),
-    led("not-tiered", {6: log(9), 7: log(9)}, (6,), tiered=False, configs_problem=UNREAD),
-    partition({2: log(5), 3: None}, id=TopicPartition("down", 0), isr=()),
-    brokers=[broker(n, rack=rack) for n, rack in RACKS.items()],
-)
+ALWAYS = "first match wins"
+"""Every order, and either answer to whose silence counts: of a policy readiness looks at nothing else. Its plans become
+Java code, as in the job; the others, in full, are interpreted, which takes less time.
+"""
 
 
 @cache
@@ -58,8 +41,13 @@ def running(seed: int) -> Fleet:
 
 
 def told(frame: DataFrame, *names: str) -> dict[Any, Numbers]:
-    """What Spark counted, by these columns; zeros left out."""
-    return {tuple(row[name] for name in names): counted(row.asDict()) for row in frame.collect()}
+    """What Spark counted, by these columns."""
+    return by((row.asDict() for row in frame.collect()), *names)
+
+
+def by(rows: Iterable[dict[str, Any]], *names: str) -> dict[Any, Numbers]:
+    """The same of rows; zeros left out."""
+    return {tuple(row[name] for name in names): counted(row) for row in rows}
 
 
 def counted(row: dict[str, Any]) -> Numbers:
@@ -82,14 +70,15 @@ def counted_once(rows: DataFrame, policy: Policy) -> Iterator[DataFrame]:
         counts.unpersist()
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each == ALWAYS else pytest.mark.full) for each in POLICIES]
+)
 def test_spark_counts_what_going_through_every_scenario_counts(spark: SparkSession, rows: DataFrame, name: str) -> None:
-    """Under one policy with plans as the job has them, under the others interpreted, which takes less time."""
     policy, clusters = POLICIES[name], running(SEED)
     ours = {(c.cluster.cluster_id, what): cost for c in clusters for what, cost in expected(c, policy).items()}
     now = {c.cluster.cluster_id: cost for c in clusters if (cost := expected_now(c, policy))}
 
-    with compiled(spark) if name == "by default" else nullcontext(), counted_once(rows, policy) as counts:
+    with compiled(spark) if name == ALWAYS else nullcontext(), counted_once(rows, policy) as counts:
         theirs = told(losses(rows, counts), "cluster_id", "failing")
         by_topic = told(offline_now(counts), "cluster_id", "topic")
     theirs_now: dict[str, Numbers] = {}
@@ -106,49 +95,69 @@ def the_shorter_end(one: Any, other: Any) -> Any:
     return F.least(one["end"], other["end"])
 
 
-def without(guard: Any, chain: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(each for each in chain if each is not guard)
+def out_of(chain: tuple[Any, ...], guard: Any, change: str) -> tuple[Any, ...]:
+    return tuple(left_out(each, change) if each is guard else each for each in chain)
 
 
-@pytest.mark.parametrize(
-    ("name", "careless"),
-    [
-        ("BROKER_GUARDS", without(guards.reachable, guards.BROKER_GUARDS)),
-        ("REPLICA_GUARDS", without(guards.promised, guards.REPLICA_GUARDS)),
-        ("log_dir_online", guards.answered),
-        ("ALIVE", BACK),
-        ("common_point", the_shorter_end),
-    ],
-)
-def test_whoever_looks_at_copies_otherwise_for_spark_alone_is_caught(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, careless: Any
-) -> None:
-    clusters = running(SEED)[:ENOUGH]
-    ours = {(c.cluster.cluster_id, what): cost for c in clusters for what, cost in expected(c, Policy()).items()}
+CARELESS: dict[str, Any] = {
+    "BROKER_GUARDS": out_of(guards.BROKER_GUARDS, guards.reachable, "BROKER_GUARDS"),
+    "REPLICA_GUARDS": out_of(guards.REPLICA_GUARDS, guards.promised, "REPLICA_GUARDS"),
+    "log_dir_online": replace(
+        guards.log_dir_online,
+        when=asked_instead("log_dir_online", guards.answered.when, guards.log_dir_online.when),
+    ),
+    "ALIVE": replace(ALIVE, condition=asked_instead("ALIVE", BACK.condition, ALIVE.condition)),
+    "common_point": done_instead("common_point", the_shorter_end, copies.common_point),
+}
+"""What readiness has under these names, looking otherwise in clusters that are called so."""
+
+AS_IT_IS = "nothing is changed"
+
+
+@pytest.fixture(scope="module")
+def carelessly(spark: SparkSession) -> dict[Any, Numbers]:
+    """What Spark counts where something is changed, and where nothing is."""
+    clusters = [changed_in(seen, change) for change in (*CARELESS, AS_IT_IS) for seen in running(SEED)[:ENOUGH]]
     rows = frame(spark, clusters)
-    monkeypatch.setattr(readiness, name, careless)
+    with pytest.MonkeyPatch.context() as patch:
+        readable(patch)
+        for name, careless in CARELESS.items():
+            patch.setattr(readiness, name, careless)
+        with counted_once(rows, Policy()) as counts:
+            return told(losses(rows, counts), "cluster_id", "failing")
 
-    with counted_once(rows, Policy()) as counts:
-        assert told(losses(rows, counts), "cluster_id", "failing") != ours
+
+@pytest.mark.parametrize("change", [*CARELESS, AS_IT_IS])
+def test_whoever_looks_at_copies_otherwise_for_spark_alone_is_caught(
+    carelessly: dict[Any, Numbers], change: str
+) -> None:
+    clusters = [changed_in(seen, change) for seen in running(SEED)[:ENOUGH]]
+    ours = {(c.cluster.cluster_id, what): cost for c in clusters for what, cost in expected(c, Policy()).items()}
+    theirs = {id: carelessly[id] for id in ours}
+
+    assert (theirs == ours) is (change == AS_IT_IS)
 
 
 def test_the_random_fleet_has_everything_in_it() -> None:
     """Or agreeing would mean little."""
-    seen = [cost for c in running(SEED) for cost in expected(c, Policy()).values()]
+    seen = {
+        name: [cost for c in running(SEED) for cost in expected(c, POLICIES[name]).values()]
+        for name in (ALWAYS, "by default")
+    }
 
-    total = sum(seen, Counter[str]())
+    total = sum(seen[ALWAYS], Counter[str]())
     assert all(total[name] > 100 for name in COUNTS), total
+    assert seen[ALWAYS] != seen["by default"]
 
 
-@pytest.fixture(scope="module")
-def village(spark: SparkSession) -> dict[str, dict[Any, Numbers]]:
-    rows = frame(spark, (VILLAGE,))
-    with counted_once(rows, Policy()) as counts:
-        return {
-            "losses": {what: numbers for (what,), numbers in told(losses(rows, counts), "failing").items()},
-            "topics": told(topics(counts), "topic", "kind", "worst"),
-            "now": told(offline_now(counts), "topic"),
-        }
+@pytest.fixture
+def village(villages: Told) -> dict[str, dict[Any, Numbers]]:
+    """What the job found in VILLAGE."""
+    return {
+        "losses": {what: numbers for (what,), numbers in by(villages.rows("losses", "village"), "failing").items()},
+        "topics": by(villages.rows("topics", "village"), "topic", "kind", "worst"),
+        "now": by(villages.rows("offline", "village"), "topic"),
+    }
 
 
 Village = dict[str, dict[Any, Numbers]]
@@ -200,9 +209,7 @@ def test_topics_tell_on_what_they_hang(village: Village) -> None:
     assert "safe" not in {topic for topic, *_ in village["topics"]}
 
 
-def test_a_broker_that_is_down_can_not_fail_again(spark: SparkSession) -> None:
-    seen = evidence(led("orders", {1: None, 2: log(9)}, (2,)), brokers=(dead(1), broker(2)))
-    rows = frame(spark, (seen,))
+def test_a_broker_that_is_down_can_not_fail_again(villages: Told) -> None:
+    failing = {row["failing"] for row in villages.rows("losses", "town")}
 
-    with counted_once(rows, Policy()) as counts:
-        assert told(losses(rows, counts), "failing") == {("broker 2",): Counter(offline=1, none=1)}
+    assert failing == {"broker 3", "broker 4", "brokers 3 and 4", "rack a", "rack b"}
