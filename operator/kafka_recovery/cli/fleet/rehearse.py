@@ -25,6 +25,7 @@ from kafka_recovery.cli.terminal.render import Output, lines, table, write_resul
 from kafka_recovery.cli.terminal.text import complain, narrate
 from kafka_recovery.cli.terminal.words import records
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.simulator.histories.scenario import Scenario
@@ -165,7 +166,7 @@ def play(one: Play) -> Rehearsed:
 async def _all(plays: Sequence[Play], jobs: int) -> tuple[Rehearsed, ...]:
     """Every history, in order. The processes leave signals to this one."""
     loop, done = asyncio.get_running_loop(), 0
-    with ProcessPoolExecutor(min(jobs, len(plays)), get_context("spawn"), _leave_signals_alone) as pool:
+    with ProcessPoolExecutor(min(jobs, len(plays)), get_context("spawn"), _only_play) as pool:
 
         async def one(this: Play) -> Rehearsed:
             nonlocal done
@@ -184,9 +185,10 @@ async def _all(plays: Sequence[Play], jobs: int) -> tuple[Rehearsed, ...]:
         return found
 
 
-def _leave_signals_alone() -> None:
+def _only_play() -> None:
     """Ctrl-C reaches every process of a terminal; the first one ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_seldom()
 
 
 def _next(call: Call, result: Result) -> str:

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.simulator.histories.findings import Finding
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.schedules import draw
@@ -47,5 +48,5 @@ def many(seeds: Sequence[int], jobs: int) -> Iterator[Told]:
     if jobs == 1:
         yield from map(tell, seeds)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), collect_seldom) as pool:
         yield from pool.map(tell, seeds, chunksize=max(1, min(50, len(seeds) // (4 * jobs))))

@@ -48,7 +48,8 @@ def commands(known: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
         yield from commands(below, (*words, name))
 
 
-PAGES = [(program, words) for program, app in APPS.items() for words in commands(typer.main.get_command(app))]
+KNOWN = {program: typer.main.get_command(app) for program, app in APPS.items()}
+PAGES = [(program, words) for program, known in KNOWN.items() for words in commands(known)]
 
 
 def shown(program: str, *words: str) -> str:
@@ -71,7 +72,7 @@ def test_each_help_can_be_read_at_80_columns(program: str, words: tuple[str, ...
 
 @pytest.mark.parametrize(("program", "words"), PAGES, ids=[" ".join((name, *words)) for name, words in PAGES])
 def test_each_option_says_what_it_does(program: str, words: tuple[str, ...]) -> None:
-    known = typer.main.get_command(APPS[program])
+    known = KNOWN[program]
     for word in words:
         known = known.commands[word]  # type: ignore[attr-defined]
 
