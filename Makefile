@@ -31,7 +31,7 @@ ON_REAL_PROCESSES := $(PYTEST) $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1
 # seconds to see that Kafka and Kubernetes are there; so those that need neither wait for HEAD_START. With an empty cache
 # they run beside the builds all the same.
 JOBS  ?= 3
-TIERS := lint apiserver brokers spark unit simulation
+TIERS := lint brokers apiserver spark unit simulation
 HEAD_START :=
 MUTATIONS := $(BIN)/python -m mutations --jobs 2
 # Named by content, not by time: a fresh clone gives every file the same date.
@@ -103,7 +103,7 @@ spark: java ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on
 	@$(TIMED) spark $(ON_REAL_PROCESSES) -m "$(QUICK)" tests/spark
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
-	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 2 --dist loadgroup -m "$(QUICK)" $(BROKERS)
+	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(BROKERS)
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
 	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(APISERVER)

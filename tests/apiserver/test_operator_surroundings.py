@@ -117,6 +117,11 @@ def test_one_operator_can_watch_every_namespace(
         kubectl.apply(incidents.policy(), incidents.watched_cluster(kafka))
         with shown(OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options, launch=launched())):
             ended = incidents.finished(kubectl, incidents.only_recovery(kubectl)["metadata"]["name"])
+            wait_until(
+                "it lets the cluster go: the next test deletes its definition",
+                lambda: kubectl.api.get("watchedcluster", "prod"),
+                lambda cluster: not cluster["metadata"].get("finalizers"),
+            )
 
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
 
