@@ -75,8 +75,8 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
-# Three processes for two cores: some tests wait for real sockets and processes. Each process imports all of them, so
-# that two have less to do where other tiers keep the cores busy.
+# Three processes for two cores: some tests wait for real sockets and processes. Every process imports all the tests.
+# `make test` has two: other tiers keep the cores busy there, and a third process would only import them once more.
 UNIT_PROCESSES ?= 3
 unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java, no Kubernetes
 	@$(TIMED) unit $(PYTEST) -n $(UNIT_PROCESSES) --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
@@ -84,7 +84,7 @@ unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java
 head-start:
 	@sleep 10
 
-explore: $(INSTALLED) ## The property tests with new examples, 1,000 of each
+explore: $(INSTALLED) ## The property tests with new examples, ten times as many of each
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) | $(HEAD_START) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java

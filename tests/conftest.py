@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("operator", "spark", "tests"))
 
 # No deadline: a busy machine is no defect. What `make test` draws is the same each time, so that it judges the change
-# and not the draw; `make explore` draws anew, and much more. A failure prints the blob that repeats it.
+# and not the draw; `make explore` draws anew, and ten times as much, also where a test has a number of its own
+# (`unit/examples.py`). A failure prints the blob that repeats it.
 settings.register_profile(
     "same",
     derandomize=True,
@@ -33,7 +34,7 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=1000)
+settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=600)
 settings.load_profile("same")
 
 # A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and hands that on to the programs it

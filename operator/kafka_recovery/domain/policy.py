@@ -127,7 +127,7 @@ class Policy:
 
     def rule_for(self, topic: str) -> Rule | None:
         """The first rule that selects the topic, or None."""
-        for rule in self.rules:
+        for rule in self.rules:  # no generator: it takes four times as long, and every partition is asked about
             if rule.topics.matches(topic):
                 return rule
         return None

@@ -69,7 +69,8 @@ def uncollected() -> Iterator[None]:
 def collect_seldom() -> None:
     """Let the collector of cycles look less often: evidence has no cycles, and a large incident's is many objects.
 
-    What was imported by now stays: no collection walks it again.
+    What was imported by now stays: no collection walks it before `uncollected` hands over the first large plan. From
+    then on full rounds do, as that thaws all that is frozen.
     """
     gc.freeze()
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])

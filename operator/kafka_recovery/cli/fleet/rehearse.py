@@ -186,7 +186,7 @@ async def _all(plays: Sequence[Play], jobs: int) -> tuple[Rehearsed, ...]:
 
 
 def _only_play() -> None:
-    """Ctrl-C reaches every process of a terminal; the first one ends the others."""
+    """Ctrl-C reaches every process of a terminal, and the first one ends the others. Cycles are looked for seldom."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_seldom()
 

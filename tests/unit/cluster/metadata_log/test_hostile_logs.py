@@ -10,6 +10,7 @@ from kafka_recovery.cluster.metadata_log import batches
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.records import READ, read
 from unit.cluster.metadata_log.writing import ORDERS, A, B, batch, changed, created, registered
+from unit.examples import examples
 
 LOG = created()
 LOG.add(changed(isr=[A, B]))
@@ -17,7 +18,7 @@ LOG.add(registered(A, LOG.end), changed(isr=[A], leader=A))
 VALUES = [value for each in batches.read(LOG.data) for _, value in each.values]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_records_with_bytes_changed_are_read_as_they_were_or_not_at_all(data: st.DataObject) -> None:
     """A batch's offset and epoch stand before what its checksum covers: a gap between offsets tells."""
@@ -33,7 +34,7 @@ def test_records_with_bytes_changed_are_read_as_they_were_or_not_at_all(data: st
     assert set(found) <= set(VALUES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(sorted(READ)), st.integers(0, 4), st.binary(max_size=60))
 def test_a_record_of_any_bytes_is_read_or_refused(key: int, version: int, body: bytes) -> None:
     try:
@@ -42,7 +43,7 @@ def test_a_record_of_any_bytes_is_read_or_refused(key: int, version: int, body: 
         return
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from(VALUES) | st.binary(max_size=40), max_size=8))
 def test_records_in_any_order_leave_an_image_or_a_doubt(values: list[bytes]) -> None:
     image = Image()

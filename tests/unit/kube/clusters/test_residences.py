@@ -24,6 +24,7 @@ from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers,
 from kafka_recovery.kube.clusters import residences
 from kafka_recovery.kube.clusters.residences import LONGEST_GAP, SETTLED, Home, Residence, Residences, with_residences
 from unit.decision.incident import ORDERS, evidence, history, log, partition, started, step
+from unit.examples import examples
 
 B = BrokerId(2)
 FIRST = BrokerEpoch(10)
@@ -337,7 +338,7 @@ class World:
                     self.do(each, 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(min_size=10 * CHAPTER, max_size=40 * CHAPTER))
 def test_however_old_the_statuses_are_that_are_read_no_process_is_said_to_have_lived_elsewhere(lots: bytes) -> None:
     """Drawn as bytes: to draw each step takes longer than the check."""

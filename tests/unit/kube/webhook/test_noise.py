@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unit.examples import examples
 from unit.kube.webhook.callers import BEARER, World, ended, listening
 from unit.kube.webhook.payloads import payload
 
@@ -45,7 +46,7 @@ async def _through(noises: list[bytes], world: World) -> None:
     assert (await world.post(payload())).status == 202
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NOISE, min_size=1, max_size=5))
 def test_noise_neither_stops_it_nor_is_repeated(
     caplog: pytest.LogCaptureFixture, tmp_path_factory: pytest.TempPathFactory, noises: list[bytes]

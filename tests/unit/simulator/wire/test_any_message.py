@@ -20,6 +20,7 @@ from kafka_recovery.simulator.model.switches import WITH_KIP_1275
 from kafka_recovery.simulator.wire.apis import Api, apis_of, controller_apis_of
 from kafka_recovery.simulator.wire.frames import body
 from kafka_recovery.simulator.wire.session import BadFrame, Session
+from unit.examples import examples
 from unit.simulator.wire.asking import address
 
 NEWEST = Settings(release="4.4")
@@ -81,7 +82,7 @@ def requests(draw: st.DrawFn, end: BrokerId) -> tuple[Api, int, bytes]:
 
 
 @pytest.mark.parametrize("end", list(ENDS))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(data=st.data())
 def test_any_message_is_answered_or_ends_the_connection(end: BrokerId, data: st.DataObject) -> None:
     asked: list[tuple[Api, int, bytes]] = data.draw(st.lists(requests(end), min_size=1, max_size=4))
