@@ -14,6 +14,7 @@ SETTINGS = """
 [tool.pytest.ini_options]
 pythonpath = ["operator", "tests"]
 addopts = ["--import-mode=importlib"]
+markers = ["full: only in make test-full"]
 """
 RULES = "LIMIT = 10\nSPARE = 20\n"
 TESTS = "from rules import LIMIT\n\n\ndef test_the_limit():\n    assert LIMIT == 10\n"
@@ -43,6 +44,20 @@ def test_what_is_noticed_is_told_by_its_test_and_what_is_not_survives(workspace:
 
     assert (unnoticed.caught_by, unnoticed.trouble) == (None, "")
     assert (workspace.root / "operator/rules.py").read_text() == RULES
+
+
+def test_what_make_test_leaves_out_notices_only_where_that_case_is_named(workspace: Workspace) -> None:
+    (workspace.root / TEST).write_text(
+        "import pytest\n\nfrom rules import LIMIT\n\n\n"
+        "@pytest.mark.parametrize('most', [20, pytest.param(10, marks=pytest.mark.full)])\n"
+        "def test_the_limit(most):\n    assert LIMIT <= most\n"
+    )
+    with workspace.spoilt(_mutation("LIMIT = 10", "LIMIT = 11")):
+        whole = workspace.run([TEST], 60)
+        named = workspace.run([TEST, f"{TEST}::test_the_limit[10]"], 60)
+
+    assert (whole.caught_by, whole.trouble) == (None, "")
+    assert named.caught_by == f"{TEST}::test_the_limit[10]"
 
 
 def test_a_failure_counts_only_where_the_named_promise_is_found_broken(workspace: Workspace) -> None:

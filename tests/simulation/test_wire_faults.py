@@ -59,7 +59,7 @@ def test_answers_out_of_order_each_reach_who_asked() -> None:
     connected(weather, ask)
 
     assert came == ["second", "first"]
-    assert weather.struck.keys() == {WireFault.OUT_OF_ORDER}
+    assert weather.struck == {WireFault.OUT_OF_ORDER: [0.0]}
 
 
 def test_an_answer_that_no_other_follows_is_late_and_comes() -> None:

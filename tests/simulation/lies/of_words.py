@@ -42,6 +42,17 @@ def _made_anew(id: str, garbled_before: float = 0.0) -> Tell:
     return tell
 
 
+def _unseen(error_before: float) -> Tell:
+    """In doubt about a partition that Kafka answered an error for; so many seconds before that the wire made one."""
+
+    def tell(it: Liar) -> None:
+        why = "since then it was not to be seen: Kafka answered UNKNOWN_SERVER_ERROR (-1)"
+        it.says(outcome=Outcome.IN_DOUBT, reason=Reason("InDoubt", why))
+        it.story.struck = {"unknown-error": [it.story.concluded[-1].at - error_before]}
+
+    return tell
+
+
 LIES = (
     *lies("recovered_means_verified", PLAIN, {
         "nobody ever led": lambda it: it.hides(it.story.led, lambda led: led.epoch == 2),
@@ -137,6 +148,7 @@ LIES = (
         ),
         "it came too late": _because("EvidenceTooOld", Outcome.FAILED, "9s were over, and what was seen before is old"),
         "nobody was to be seen": _because("InDoubt", Outcome.IN_DOUBT, "since then it was not to be seen"),
+        "nobody was to be seen, by an error that the wire made long before": _unseen(30.0),
     }),
     *lies("failed_is_so", REFUSED, {
         "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.IN_DOUBT, reason=WHY),

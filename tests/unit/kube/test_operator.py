@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,10 +13,12 @@ from typing import Any, cast
 import kopf
 import pytest
 from kubernetes import client
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import __main__ as process
+from kafka_recovery.kube import operator as kube_operator
 from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
@@ -23,6 +26,7 @@ from kafka_recovery.kube.process import lease, session, starting
 from kafka_recovery.kube.process.starting import FAILED
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
 from kafka_recovery.kube.resources.operator_switch import KnownSwitch, OperatorSwitch
+from kafka_recovery.kube.webhook import server
 from unit.kube.our_objects import SILENT
 
 NOWHERE = """
@@ -41,6 +45,30 @@ def operator() -> Operator:
 
 
 @pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings that come to an operator, where the command opens no port, reads no file and takes no Lease."""
+    found: list[Settings] = []
+    nowhere(monkeypatch)
+    for name in ("POD_NAME", "POD_UID", "POD_IP"):
+        monkeypatch.setenv(name, "10.0.0.1")
+    monkeypatch.setattr(process, "collect_seldom", lambda: None)
+    monkeypatch.setattr(starting, "callers", lambda *options: None)
+    monkeypatch.setattr(starting, "serve", lambda *options: None)
+    monkeypatch.setattr(starting, "act", lambda begun, *options: begun(unfenced))
+    monkeypatch.setattr(server, "opened", lambda *options: None)
+    monkeypatch.setattr(kube_operator, "Operator", lambda settings, metrics, fence: found.append(settings))
+    return found
+
+
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command finds an API server that does not answer, and leaves this process's logs as they are."""
+    configuration = client.Configuration(host="http://127.0.0.1:1")
+    configuration.retries = False
+    monkeypatch.setattr(starting, "set_up", lambda form, level: None)
+    monkeypatch.setattr(lease, "found_configuration", lambda: configuration)
+
+
+@pytest.fixture
 def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of an API server that nobody is behind."""
     file = tmp_path / "kubeconfig"
@@ -49,9 +77,39 @@ def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_what_a_dead_process_asked_of_kafka_is_waited_for_as_long_as_that_may_take(operator: Operator) -> None:
-    """By whatever options: a broker may forward a request for a minute."""
-    assert operator._settings.timing.quarantine >= timedelta(minutes=1)
+HASTE = (
+    "--authority=Automatic", "--operator-namespace=a", "--name=b", "--lease-duration=6", "--probe=50ms",
+    "--rescan=50ms", "--evidence=evidence", "--evidence-every=50ms", "--evidence-keep=50ms", "--webhook-port=1",
+    "--webhook-token-file=t", "--webhook-tls-cert=c", "--webhook-tls-key=k", "--webhook-client-ca=ca",
+    "--webhook-service=alerts", "--metrics-port=1", "--metrics-token-file=t", "--metrics-tls-cert=c",
+    "--metrics-tls-key=k", "--metrics-client-ca=ca", "--liveness=http://:1/healthz", "--log-format=json",
+    "--log-level=DEBUG",
+)  # fmt: skip
+"""Options as hurried as they can be; with those of either place below that is all there are."""
+PLACES = [("--namespace=kafka", "--lease"), ("--all-namespaces", "--no-lease")]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+def test_what_a_dead_process_asked_of_kafka_is_waited_for_as_long_as_that_may_take_by_whatever_options(
+    reached: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]
+) -> None:
+    """A broker may forward a request for a minute."""
+    monkeypatch.chdir(tmp_path)
+
+    ended = CliRunner().invoke(process.app, [*HASTE, *place])
+
+    assert ended.exit_code == 0, ended.output
+    (settings,) = reached
+    assert settings.probe == timedelta(milliseconds=50), "the options are those that were given"
+    assert settings.timing.quarantine >= timedelta(minutes=1)
+
+
+def test_every_option_is_among_those_that_are_tried() -> None:
+    tried = {option.partition("=")[0] for option in chain(HASTE, *PLACES)}
+    known = {option for each in get_command(process.app).params for option in (*each.opts, *each.secondary_opts)}
+
+    assert known - tried == {"--check", "--version", "--install-completion", "--show-completion"}, "no operator starts"
+    assert tried <= known
 
 
 @pytest.mark.parametrize(
@@ -151,10 +209,7 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
 def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
     monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
 ) -> None:
-    nowhere = client.Configuration(host="http://127.0.0.1:1")
-    nowhere.retries = False
-    monkeypatch.setattr(starting, "set_up", lambda form, level: None)
-    monkeypatch.setattr(lease, "found_configuration", lambda: nowhere)
+    nowhere(monkeypatch)
 
     ended = CliRunner().invoke(process.app, ["--metrics-port=0", "--operator-namespace=a", *options])
 
