@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import combinations_with_replacement, permutations, product
 from typing import NamedTuple, TypeVar
+
+import pytest
 
 from exhaustive.every_log import CURRENT, NOW, measured
 from kafka_recovery.domain.evidence import (
@@ -189,6 +191,9 @@ def rule(
     )
 
 
+Policies = Callable[..., Iterator[Policy]]
+
+
 def policies(*required: RequiredAnswers) -> Iterator[Policy]:
     """The orders of logs, with answers required of all, or of any; one plan may elect as many as there are.
 
@@ -202,3 +207,10 @@ def policies_in_pairs() -> Iterator[Policy]:
     """Each order of logs once, each requirement once: for what is asked under all four elsewhere too."""
     for order, answers in zip(ORDERS_OF_LOGS, RequiredAnswers, strict=True):
         yield Policy((rule(order, answers),), ENDLESS)
+
+
+UNDER = [
+    pytest.param(policies_in_pairs, id="each order and requirement once"),
+    pytest.param(policies, id="all of them", marks=pytest.mark.full),
+]
+"""Values for `under`."""

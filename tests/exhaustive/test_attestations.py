@@ -20,12 +20,13 @@ from exhaustive.evidence_space import (
     LOG_DIR_OFFLINE,
     PATIENCE,
     SILENT_PROBLEM,
+    UNDER,
     WELL,
     Crowd,
+    Policies,
     Standing,
     broker,
     policies,
-    policies_in_pairs,
     rule,
     standings,
 )
@@ -56,7 +57,8 @@ def judged(seen: Evidence, one: Attestation) -> Evidence:
     return claimed
 
 
-def test_of_one_replica_in_any_state_beside_others(counted: Count) -> None:
+@pytest.mark.parametrize("under", UNDER)
+def test_of_one_replica_in_any_state_beside_others(counted: Count, under: Policies) -> None:
     """Where it counts, the broker blocks nothing and is not waited for; where it does not, nothing is decided anew."""
     crowd, took = Crowd(KINDS_OF_BROKER), set()
     alike: defaultdict[ClusterState, list[PartitionEvidence]] = defaultdict(list)
@@ -69,7 +71,7 @@ def test_of_one_replica_in_any_state_beside_others(counted: Count) -> None:
         looked = crowd.partition(number, (it, *others))
         claimed = judged(Evidence(crowd.cluster, (looked,)), said(crowd.id(it.broker, 0)))
         alike[claimed.cluster] += claimed.partitions
-    for (seen, partitions), policy, waited in product(alike.items(), policies_in_pairs(), (IN_TIME, PATIENCE)):
+    for (seen, partitions), policy, waited in product(alike.items(), under(), (IN_TIME, PATIENCE)):
         elected, it_counts = hold_for_each(partitions, seen, policy, waited), seen.attestations[0].void is None
         took |= {(True, it_counts)} if elected else set()
         took |= {(False, it_counts)} if elected < len(partitions) else set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations_with_replacement, product
@@ -24,15 +24,16 @@ from exhaustive.evidence_space import (
     MAX_AGE,
     PATIENCE,
     SILENT_PROBLEM,
+    UNDER,
     WELL,
     Crowd,
+    Policies,
     Standing,
     broker,
     cluster,
     one_arrangement,
     partition,
     policies,
-    policies_in_pairs,
     rule,
     standings,
 )
@@ -56,9 +57,12 @@ SOME_ANSWERS = (
 
 
 def each_holds(
-    kinds: Sequence[Broker | None], arranged: Iterable[Sequence[Standing]], counted: Count, *waits: timedelta,
-    under: Callable[[], Iterator[Policy]] = policies,
-) -> None:  # fmt: skip
+    kinds: Sequence[Broker | None],
+    arranged: Iterable[Sequence[Standing]],
+    counted: Count,
+    *waits: timedelta,
+    under: Policies = policies,
+) -> None:
     """Under every policy, and however long was waited, some are elected and some are not, each as it must be."""
     crowd = Crowd(kinds)
     looked = [crowd.partition(number, replicas) for number, replicas in enumerate(arranged)]
@@ -79,15 +83,17 @@ def test_any_three_replicas_of_which_some_forbid_to_elect_the_others(counted: Co
     each_holds(kinds, one_arrangement(states, 3), counted, PATIENCE)
 
 
-def test_any_three_replicas_of_which_some_may_be_waited_for(counted: Count) -> None:
+@pytest.mark.parametrize("under", UNDER)
+def test_any_three_replicas_of_which_some_may_be_waited_for(counted: Count, under: Policies) -> None:
     kinds = (WELL, SILENT, DEAD, broker(0, fenced=True))
-    each_holds(kinds, one_arrangement(standings(kinds, SOME_ANSWERS[:1]), 3), counted, IN_TIME, under=policies_in_pairs)
+    each_holds(kinds, one_arrangement(standings(kinds, SOME_ANSWERS[:1]), 3), counted, IN_TIME, under=under)
 
 
-def test_any_three_replicas_of_which_the_last_known_leader_may_be_waited_for(counted: Count) -> None:
+@pytest.mark.parametrize("under", UNDER)
+def test_any_three_replicas_of_which_the_last_known_leader_may_be_waited_for(counted: Count, under: Policies) -> None:
     kinds = (WELL, SILENT, DEAD, broker(0, fenced=True))
     states = standings(kinds, SOME_ANSWERS[:1], ("", "last", "ELR"))
-    each_holds(kinds, one_arrangement(states, 3), counted, IN_TIME, under=policies_in_pairs)
+    each_holds(kinds, one_arrangement(states, 3), counted, IN_TIME, under=under)
 
 
 SEEN = [

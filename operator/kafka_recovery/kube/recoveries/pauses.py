@@ -29,15 +29,22 @@ LONGEST_BACKSTOP = timedelta(minutes=15)
 GONE_WITHIN = timedelta(minutes=4)
 """Until it is seen that one is gone that was deleted while no watch was open: the list after that does not tell."""
 
+READ_A_SECOND = 5
+"""For how many recoveries of one namespace it is asked a second at most whether they are still there."""
+
 
 def backstop() -> timedelta:
     """A pause between the two, drawn: recoveries that began together do not all ask together."""
     return _drawn(SHORTEST_BACKSTOP, LONGEST_BACKSTOP)
 
 
-def presence_pause() -> timedelta:
-    """A pause until it is read whether a recovery is still there, drawn as well."""
-    return _drawn(GONE_WITHIN / 2, GONE_WITHIN)
+def presence_pause(beside: int = 1) -> timedelta:
+    """A pause until it is read whether a recovery is still there, drawn as well.
+
+    `beside`: how many are asked for in its namespace. Thousands of them must not keep the API server from the others.
+    """
+    shortest = max(GONE_WITHIN / 2, timedelta(seconds=beside / READ_A_SECOND))
+    return _drawn(shortest, 2 * shortest)
 
 
 def _drawn(shortest: timedelta, longest: timedelta) -> timedelta:

@@ -35,7 +35,7 @@ from kafka_recovery.kube.recoveries.open_recovery import (
     tell_of,
     why_not_open,
 )
-from kafka_recovery.kube.recoveries.pauses import backstop, presence_pause
+from kafka_recovery.kube.recoveries.pauses import backstop
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.recoveries.status_writer import StatusWriter
@@ -168,7 +168,7 @@ class Recoveries:
         """Make one recovery's run and status what they should be; returns when to look again."""
         try:
             if await self._unchanged.holds(key):
-                return presence_pause()
+                return self._unchanged.pause(key)
             raw = await self._objects.raw_recovery(key)
         except NotFound:
             self._drop(key, deleted=True)
@@ -201,7 +201,7 @@ class Recoveries:
         if end:
             self._drop(key)
             return None
-        return RESYNC if recovery.meta.deleting_since else presence_pause()
+        return RESYNC if recovery.meta.deleting_since else self._unchanged.pause(key)
 
     async def _tell_invalid(self, key: Key, raw: Object, invalid: Reason) -> timedelta | None:
         """What is told of one that can't be read; returns when to look again."""
@@ -238,7 +238,7 @@ class Recoveries:
             self._unchanged.remember(key, raw, cluster, known)
         elif waits.code != Decisive.JOURNAL_DAMAGED:
             return AGAIN
-        return presence_pause()
+        return self._unchanged.pause(key)
 
     async def _leave_to(self, other: Reason, key: Key, raw: Object) -> timedelta:
         """Another operator looks after it: no run of ours goes on, and nothing of ours stands in its status."""
@@ -248,7 +248,7 @@ class Recoveries:
         cluster: str = raw["spec"]["clusterRef"]["name"]
         self._not_taken(key, Untaken(cluster, other, False, held_by(raw)))
         self._unchanged.remember(key, raw, (key[0], cluster), other)
-        return presence_pause()
+        return self._unchanged.pause(key)
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: OpenRecovery) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""

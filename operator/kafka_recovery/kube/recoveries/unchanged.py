@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import timedelta
 from typing import NamedTuple
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.pauses import presence_pause
 from kafka_recovery.kube.resources.objects import Key, Objects
 
 
@@ -26,6 +29,8 @@ class Unchanged:
         self._clusters = clusters
         self._told: dict[Key, _Told | None] = {}
         """None: it is being looked at, and nobody has told of a change since that began."""
+        self._known = Counter[str]()
+        """How many of each namespace."""
 
     def remember(self, key: Key, raw: Object, cluster: Key, known: OpenCluster | Reason) -> None:
         """All was told of this one, as it was read; unless somebody told of a change during the look."""
@@ -34,7 +39,13 @@ class Unchanged:
 
     def forget(self, key: Key) -> None:
         """It wants a whole look the next time."""
-        self._told.pop(key, None)
+        if key in self._told:
+            del self._told[key]
+            self._known[key[0]] -= 1
+
+    def pause(self, key: Key) -> timedelta:
+        """Until its version is read again, while nobody tells of a change."""
+        return presence_pause(self._known[key[0]])
 
     async def holds(self, key: Key) -> bool:
         """Whether all was told of it, and neither it nor its cluster is another one since. Raises NotFound.
@@ -46,5 +57,7 @@ class Unchanged:
             version = await self._objects.version_of(key)
             if version == told.version and self._clusters.get(told.cluster) == told.known:
                 return True
+        if key not in self._told:
+            self._known[key[0]] += 1
         self._told[key] = None
         return False

@@ -14,7 +14,7 @@ import pytest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import NotFound, Object
-from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, SHORTEST_BACKSTOP
+from kafka_recovery.kube.recoveries.pauses import GONE_WITHIN, LOOK, READ_A_SECOND, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.recoveries import NOTICED, RESYNC
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.recoveries.unchanged import Unchanged
@@ -156,6 +156,23 @@ async def test_what_is_told_while_it_is_looked_at_wants_another_whole_look(offic
     unchanged.remember(KEY, raw, PROD, known)
 
     assert await unchanged.holds(KEY) is not changed
+
+
+async def test_of_thousands_in_one_namespace_a_few_a_second_are_asked_for_and_those_of_another_as_often_as_ever(
+    office: Office,
+) -> None:
+    unchanged = Unchanged(Objects(cast(Any, office.api)), cast(Any, office.clusters))
+    crowd = [("crowded", f"one-of-many-{number}") for number in range(10_000)]
+    for key in (KEY, *crowd):
+        await unchanged.holds(key)
+
+    assert unchanged.pause(crowd[0]) >= timedelta(seconds=len(crowd) / READ_A_SECOND)
+    assert unchanged.pause(KEY) <= GONE_WITHIN
+
+    for key in crowd[1:]:
+        unchanged.forget(key)
+        unchanged.forget(key)
+    assert unchanged.pause(crowd[0]) <= GONE_WITHIN
 
 
 async def test_a_cluster_that_is_opened_while_it_is_looked_for_is_recovered_soon(
