@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.kube.recoveries.open_recovery import OpenRecovery
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.room import Room
 
 
 class _Rank(NamedTuple):
@@ -107,6 +109,31 @@ class Claims:
         if not rest:
             del self._rest[id]
         return first
+
+
+class ClaimsByCluster:
+    """Of every cluster. `open_`: the recoveries that are open, as they come and go."""
+
+    def __init__(self, open_: Mapping[Key, OpenRecovery]) -> None:
+        self._open = open_
+        self._claims: dict[Key, Claims] = {}
+
+    def holders(self, cluster: Key) -> Mapping[TopicPartition, str]:
+        """Which open recovery has which partition; it changes with what recoveries do."""
+        return self._updated(cluster).holders
+
+    def counts(self, cluster: Key, room: Room) -> list[int]:
+        """How many partitions each open recovery in this room claims."""
+        claims = self._updated(cluster)
+        return [claims.count(key) for key, open_ in self._of(cluster) if open_.room is room]
+
+    def _updated(self, cluster: Key) -> Claims:
+        claims = self._claims.setdefault(cluster, Claims())
+        claims.update(Claimant(key, open_.created_at, open_.run) for key, open_ in self._of(cluster))
+        return claims
+
+    def _of(self, cluster: Key) -> Iterator[tuple[Key, OpenRecovery]]:
+        return ((key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster)
 
 
 def _known(claimant: Claimant) -> _Known:

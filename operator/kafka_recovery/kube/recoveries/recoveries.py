@@ -22,7 +22,7 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
-from kafka_recovery.kube.recoveries.claims import Claimant, Claims
+from kafka_recovery.kube.recoveries.claims import ClaimsByCluster
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
 from kafka_recovery.kube.recoveries.open_recovery import (
     NOT_YET,
@@ -77,13 +77,12 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, OpenRecovery] = {}
-        self._claims: dict[Key, Claims] = {}
-        """By cluster."""
+        self._claims = ClaimsByCluster(self._open)
         self._leaving: dict[asyncio.Task[None], OpenRecovery] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._stopping = False
         self._scopes = Scopes(soon)
-        self._assembly = Assembly(api, clusters, metrics, switch, self._told, self._objects, self._holders, soon)
+        self._assembly = Assembly(api, clusters, metrics, switch, self._told, self._objects, self._claims.holders, soon)
         self._untaken: dict[Key, Untaken] = {}
         self._waiting = Waiting(soon)
         self._unchanged = Unchanged(self._objects, clusters)
@@ -126,26 +125,13 @@ class Recoveries:
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
         """The partitions of a cluster that an open recovery has, or a deleted one left altered, and its name."""
-        taken = self._holders(cluster)
+        taken = self._claims.holders(cluster)
         known = self._clusters.get(cluster)
         return dict(taken) if isinstance(known, Reason) else {**known.orphans, **taken}
 
-    def _holders(self, cluster: Key) -> Mapping[TopicPartition, str]:
-        """The same without what orphaned journals altered; it changes with what recoveries do."""
-        claims = self._claims.setdefault(cluster, Claims())
-        claims.update(
-            Claimant(key, open_.created_at, open_.run)
-            for key, open_ in self._open.items()
-            if open_.cluster.key == cluster
-        )
-        return claims.holders
-
     def used(self, cluster: Key, room: Room = INCIDENTS) -> Used:
         """How much of a cluster's room is taken up: of one whose scope is being looked for nobody knows more yet."""
-        self._holders(cluster)
-        claims = self._claims[cluster]
-        mine = (key for key, open_ in self._open.items() if open_.cluster.key == cluster and open_.room is room)
-        claimed = [claims.count(key) for key in mine]
+        claimed = self._claims.counts(cluster, room)
         looking = (each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster)
         more = sum(each.why is LOOKING for each in looking) if room is OTHERS else 0
         return Used(len(claimed) + more, sum(claimed))
@@ -244,7 +230,7 @@ class Recoveries:
         """Another operator looks after it: no run of ours goes on, and nothing of ours stands in its status."""
         if open_ := self._open.pop(key, None):
             await open_.leave()
-            self._holders(open_.cluster.key)
+            self._claims.holders(open_.cluster.key)
         cluster: str = raw["spec"]["clusterRef"]["name"]
         self._not_taken(key, Untaken(cluster, other, False, held_by(raw)))
         self._unchanged.remember(key, raw, (key[0], cluster), other)
@@ -399,7 +385,7 @@ class Recoveries:
             if isinstance(left, OpenCluster):
                 self._count(left)
             return
-        self._holders(open_.cluster.key)  # nobody may ask again, and the index would keep the run
+        self._claims.holders(open_.cluster.key)  # nobody may ask again, and the index would keep the run
         self._count(open_.cluster)
         open_.cluster.watcher.look_again()  # an incident may have waited for room
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)

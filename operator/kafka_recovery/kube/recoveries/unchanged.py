@@ -39,9 +39,10 @@ class Unchanged:
 
     def forget(self, key: Key) -> None:
         """It wants a whole look the next time."""
-        if key in self._told:
-            del self._told[key]
-            self._known[key[0]] -= 1
+        if key not in self._told:
+            return
+        del self._told[key]
+        self._known[key[0]] -= 1
 
     def pause(self, key: Key) -> timedelta:
         """Until its version is read again, while nobody tells of a change."""
