@@ -73,10 +73,12 @@ def frame(spark: SparkSession, clusters: Iterable[Evidence]) -> DataFrame:
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For a handful of rows: to compile a plan takes longer than to go through it."""
 
+JAVA_OF_A_TEST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For so short a life the second compiler and more threads of the collector do not pay."""
+
 UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-JAVA_OF_A_TEST = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {UNVERIFIED}"
-"""For so short a life the second compiler and more threads of the collector do not pay, nor does it to verify each of
-Spark's classes once more: pip has verified its archive.
+"""For a Java in which every plan is interpreted: all of its classes are from Spark's archive, which pip has checked.
+Where plans are compiled, Java has to verify what Spark makes of our guards, and can't tell that from the rest.
 """
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}

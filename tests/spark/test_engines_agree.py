@@ -61,21 +61,30 @@ ALWAYS = (
 """They have every guard, order and comparison of copies in them, see test_mutations; the others say them in another
 composition, and are asked in full."""
 
-COMPILED = frozenset({Asked("first match wins", AT_ONCE)})
-"""Where plans become Java code, as in the job; elsewhere Spark interprets them."""
+ALWAYS_COMPILED = Asked("first match wins", AT_ONCE)
+"""Where plans become Java code, as in the job; in full all that are asked at once. Else Spark interprets them."""
 
 
 def questions() -> Iterator[object]:
     for each in product(POLICIES, (AT_ONCE, A_MINUTE)):
         asked = Asked(*each)
-        yield pytest.param(asked, id=str(asked), marks=() if asked in ALWAYS else pytest.mark.full)
+        if asked.waited == AT_ONCE:
+            marks = () if asked == ALWAYS_COMPILED else pytest.mark.full
+            yield pytest.param(asked, True, id=f"{asked}-compiled", marks=marks)
+        else:
+            yield pytest.param(asked, False, id=str(asked), marks=() if asked in ALWAYS else pytest.mark.full)
+    for asked in ALWAYS:
+        if asked.waited == AT_ONCE and asked != ALWAYS_COMPILED:
+            yield pytest.param(asked, False, id=str(asked))
 
 
-@pytest.mark.parametrize("asked", list(questions()))
-def test_both_engines_say_the_same_of_random_clusters(spark: SparkSession, rows: DataFrame, asked: Asked) -> None:
+@pytest.mark.parametrize(("asked", "as_code"), list(questions()))
+def test_both_engines_say_the_same_of_random_clusters(
+    spark: SparkSession, rows: DataFrame, asked: Asked, as_code: bool
+) -> None:
     policy = POLICIES[asked.policy]
     ours = by_python(fleet(SEED), policy, waited=asked.waited)
-    with compiled(spark) if asked in COMPILED else nullcontext():
+    with compiled(spark) if as_code else nullcontext():
         theirs = by_spark(rows, policy, waited=asked.waited)
 
     assert theirs.keys() == ours.keys()
