@@ -99,6 +99,9 @@ def played(folder: Path, incident: str = "divergent") -> Iterator[dict[str, str]
             addresses += re.findall(r"127\.0\.0\.1:\d+", line) if line.startswith("bootstrap.") else []
             if line.startswith("Any Kafka client"):
                 break
+        if not addresses:
+            _, said = playing.communicate(timeout=120)
+            raise RuntimeError(f"the incident was not played: {said}")
         try:
             yield {f"127.0.0.1:{FIRST_PORT + place}": address for place, address in enumerate(addresses)}
         finally:

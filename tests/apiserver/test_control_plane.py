@@ -16,6 +16,7 @@ import pytest
 
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import ApiRefused
 from testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
@@ -36,6 +37,14 @@ def test_a_kubeconfig_works_whatever_its_user_is_called(control_plane: ControlPl
         assert control_plane.user(name) == control_plane.user(name)
 
     assert "kube-system" in control_plane.kubectl()("get", "namespaces")
+
+
+def test_nobody_is_told_of_rights_to_a_kind_that_is_misspelt(control_plane: ControlPlane) -> None:
+    administrator = control_plane.kubectl().api
+
+    assert administrator.may("create", "configmaps")
+    with pytest.raises(ApiRefused, match="resource type 'configmap5'"):
+        administrator.may("create", "configmap5")
 
 
 @pytest.mark.full

@@ -82,7 +82,6 @@ ON_4_0 = on("4.0", {"release": "4.0", "elr": True, **USUAL})
 ON_NEWEST = pytest.param({"release": "newest", **USUAL}, id="newest")
 WITHOUT_ELR = on("without ELR", on_brokers.wish("newest", elr=False))
 WITH_ELR = on("with ELR", on_brokers.wish("newest", elr=True))
-"""Nothing is played on this one after the last script: see fidelity/with_elr.py."""
 ON_BUSY = on("busy", BUSY)
 ON_TWO_DISKS = on("disks", {"elr": False, **TWO_DISKS})
 ON_TWO_DISKS_OF_3_9 = on("disks of 3.9", {"release": "3.9", **TWO_DISKS})

@@ -22,7 +22,7 @@ GROUP = "disks"
 
 PARTITIONS = 4
 SELDOM = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
-WITH_ELR = on("disks with ELR", {"elr": True, **TWO_DISKS})
+ON_TWO_DISKS_WITH_ELR = on("disks with ELR", {"elr": True, **TWO_DISKS})
 BY_HAND = Policy((Rule("all", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
 
 
@@ -44,7 +44,7 @@ def left_alone(kafka: RealKafka) -> None:
 
 
 @pytest.mark.parametrize(
-    "kafka", [only_in_full(ON_TWO_DISKS_OF_3_9), ON_TWO_DISKS, only_in_full(WITH_ELR)], indirect=True
+    "kafka", [only_in_full(ON_TWO_DISKS_OF_3_9), ON_TWO_DISKS, only_in_full(ON_TWO_DISKS_WITH_ELR)], indirect=True
 )
 def test_a_directory_of_the_last_member_fails_is_named_and_brings_all_back_once_it_is_mended(
     kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from brokers.conftest import USUAL
+from brokers.conftest import TWO_DISKS, USUAL
 from testbed import distribution
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
@@ -110,6 +110,25 @@ def test_a_cluster_that_nobody_has_stands_still_and_whoever_has_it_next_finds_it
         assert again is kafka
         assert again.unfenced() == {1, 2, 3}
         assert racks_and_topics(again)[1] == set()
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("disks")
+def test_a_disk_that_was_broken_can_be_broken_again_by_whoever_has_the_cluster_next(warm: WarmKafka) -> None:
+    for _ in ("first", "next"):
+        with warm.lent(elr=False, **TWO_DISKS) as kafka:
+            leads_no_more_what_is_on_its_broken_disk(kafka)
+
+
+def leads_no_more_what_is_on_its_broken_disk(kafka: RealKafka) -> None:
+    kafka.create_topic("orders", [[1, 2, 3]] * 4)
+    whole, broken = ({name for name in kafka.on_disk(1, disk) if name.startswith("orders")} for disk in (1, 2))
+    assert whole | broken == {f"orders-{index}" for index in range(4)}
+    assert broken
+
+    kafka.break_disk(1)
+
+    kafka.wait_for("orders", lambda state: (state.leader == 1) is (f"orders-{state.index}" in whole))
 
 
 @pytest.mark.full

@@ -5,8 +5,7 @@ To a consumer such a leader has no offset to tell; it leads nevertheless, and it
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,7 +23,6 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import EvidenceRules
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
-from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
 
@@ -42,16 +40,6 @@ class Leader:
     led: LeaderEpoch | None
     led_when_cut_off: LeaderEpoch | None
     seen_when_cut_off: Replica
-
-
-@pytest.fixture(scope="module", params=[ON_NEWEST, ON_3_9])
-def leader(
-    request: pytest.FixtureRequest, warm: WarmKafka, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Leader]:
-    """Half a minute on a busy machine: brokers are fenced one after the other until the last one is."""
-    with warm.lent(**request.param) as kafka:
-        offline_with_one_survivor(kafka)
-        yield asyncio.run(story(kafka, Recovery(kafka, tmp_path_factory.mktemp("under-min-isr"))))
 
 
 def offline_with_one_survivor(kafka: RealKafka) -> None:
@@ -100,14 +88,19 @@ async def survivor_seen_by(cluster: KafkaCluster) -> Replica:
     return replica
 
 
-def test_a_new_leader_below_min_isr_is_recovered_with_its_true_log_end(leader: Leader) -> None:
+@pytest.mark.parametrize("kafka", [ON_NEWEST, ON_3_9], indirect=True)
+async def test_a_leader_below_min_isr_is_recovered_with_its_true_log_end_and_seen_to_lead_when_it_is_cut_off(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Half a minute on a busy machine: brokers are fenced one after the other until the last one is."""
+    offline_with_one_survivor(kafka)
+
+    leader = await story(kafka, recovery(kafka))
+
     assert leader.outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
     assert (leader.outcome.leader, leader.outcome.log_end) == (SURVIVOR, RECORDS)
     assert leader.outcome.leader_epoch == leader.state.leader_epoch
     assert leader.state.replicas == (OTHER, SURVIVOR)
     assert leader.led == ANY_EPOCH
-
-
-def test_an_old_leader_below_min_isr_that_is_cut_off_is_seen_to_lead_still(leader: Leader) -> None:
     assert leader.led_when_cut_off == ANY_EPOCH
     assert leader.seen_when_cut_off.leads

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from brokers.conftest import ON_3_9, PROXIED, WITHOUT_ELR
+from brokers.conftest import ON_3_9, PROXIED, WITH_ELR, WITHOUT_ELR, only_in_full
 from fidelity import on_brokers
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
@@ -125,7 +125,7 @@ def kafka(request: pytest.FixtureRequest, warm: WarmKafka) -> Iterator[RealKafka
         yield cluster
 
 
-@pytest.mark.parametrize("kafka", [WITHOUT_ELR, ON_3_9], indirect=True)
+@pytest.mark.parametrize("kafka", [WITHOUT_ELR, ON_3_9, only_in_full(WITH_ELR)], indirect=True)
 async def test_what_a_fenced_broker_leaves_behind_opens_at_once_without_patience(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[3], [3]])
     kafka.create_topic("pay", [[1, 3], [3, 2]])

@@ -31,7 +31,7 @@ def main() -> None:
     differs = 0
     with WarmKafka() as warm:
         for script in chosen:
-            with warm.lent(**on_brokers.wish(given.release, script.elr)) as kafka:
+            with warm.lent(for_good=script.spoils, **on_brokers.wish(given.release, script.elr)) as kafka:
                 differs += _play(script, kafka, given.record)
     raise SystemExit(1 if differs else 0)
 

@@ -132,12 +132,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """`name` says what is to be seen; `elr`: eligible leader replicas are on; `newest_only`: older releases can't."""
+    """`name` says what is to be seen; `elr`: eligible leader replicas are on; `newest_only`: older releases can't.
+
+    `spoils`: nothing can be played on its cluster afterwards.
+    """
 
     name: str
     elr: bool
     steps: tuple[Step, ...]
     newest_only: bool = False
+    spoils: bool = False
 
     @property
     def to_brokers(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 from fidelity import together
 from fidelity.script import Script, Stage, Step, freeze, kill, thaw
 from fidelity.scripts import SCRIPTS
-from fidelity.together import companies
+from fidelity.together import groups
 
 
 class Told:
@@ -67,17 +67,17 @@ def test_scripts_in_which_something_else_happens_to_brokers_are_not_played_toget
         played(script("one", freeze(2)), script("other", kill(2)))
 
 
-def test_a_company_is_one_script_and_those_that_go_no_other_way_as_far_as_they_go() -> None:
+def test_a_group_is_one_script_and_those_that_go_no_other_way_as_far_as_they_go() -> None:
     short, long, other = script("short", freeze(2)), script("long", freeze(2), thaw(2)), script("other", kill(2))
-    assert companies([short, long, other]) == [(long, short), (other,)]
+    assert groups([short, long, other]) == [(long, short), (other,)]
 
 
-def test_scripts_with_eligible_leader_replicas_are_not_in_the_company_of_those_without() -> None:
+def test_scripts_with_eligible_leader_replicas_are_not_in_a_group_with_those_without() -> None:
     without, having = script("without", freeze(2)), script("with", freeze(2), elr=True)
-    assert companies([without, having]) == [(without,), (having,)]
+    assert groups([without, having]) == [(without,), (having,)]
 
 
-def test_every_script_is_in_one_company_and_the_last_one_is_played_last_and_alone() -> None:
-    found = companies(SCRIPTS)
-    assert sorted(each.name for company in found for each in company) == sorted(each.name for each in SCRIPTS)
+def test_every_script_is_in_one_group_and_the_last_one_is_played_last_and_alone() -> None:
+    found = groups(SCRIPTS)
+    assert sorted(each.name for group in found for each in group) == sorted(each.name for each in SCRIPTS)
     assert found[-1] == (SCRIPTS[-1],)

@@ -16,29 +16,29 @@ def play(stages: Mapping[Script, Stage]) -> dict[Script, list[Sight]]:
     """
     sights: dict[Script, list[Sight]] = {script: [] for script in stages}
     for scenes in zip_longest(*map(_scenes, stages), fillvalue=()):
-        ahead = {text for script, scene in zip(stages, scenes, strict=True) for text in _to_brokers(script, scene)}
-        if len(ahead) > 1:
-            raise ValueError(f"not the same happens to brokers, but {sorted(ahead)}")
+        happens = {text for script, scene in zip(stages, scenes, strict=True) for text in _to_brokers(script, scene)}
+        if len(happens) > 1:
+            raise ValueError(f"not the same happens to brokers, but {sorted(happens)}")
+        happened = False
         for (script, stage), scene in zip(stages.items(), scenes, strict=True):
             for number in scene:
-                step = script.steps[number - 1]
-                if not step.to_brokers or ahead:
+                to_brokers = script.steps[number - 1].to_brokers
+                if not (to_brokers and happened):
                     sights[script] += script.do(number, stage)
-                if step.to_brokers:
-                    ahead.clear()
+                happened = happened or to_brokers
     return sights
 
 
-def companies(scripts: Sequence[Script]) -> list[tuple[Script, ...]]:
-    """The scripts by those that can be played together; the first of a company goes on longest."""
+def groups(scripts: Sequence[Script]) -> list[tuple[Script, ...]]:
+    """The scripts by those that can be played together; the first of a group goes on longest."""
     found: list[list[Script]] = []
     for script in sorted(scripts, key=lambda script: len(script.to_brokers), reverse=True):
-        able = (company for company in found if _may_join(script, company[0]))
-        if company := next(able, None):
-            company.append(script)
+        able = (group for group in found if _may_join(script, group[0]))
+        if group := next(able, None):
+            group.append(script)
         else:
             found.append([script])
-    return sorted(map(tuple, found), key=lambda company: max(map(scripts.index, company)))
+    return sorted(map(tuple, found), key=lambda group: max(map(scripts.index, group)))
 
 
 def _may_join(script: Script, longest: Script) -> bool:

@@ -196,8 +196,8 @@ WITH_ELR = (
     ),
 )
 
-# 4.4.0's controller fails for good when a broker of a cleared ELR is killed and registers again after the topic
-# went: nothing can be played on a cluster after this.
+# 4.4.0's controller fails for good when a broker of a cleared ELR is killed and registers again after the topic went.
+# Last, so that the others need no cluster of their own.
 LAST = (
     Script(
         "another min.insync.replicas forgets who was eligible",
@@ -222,5 +222,6 @@ LAST = (
             until_leader(1),
             look(),
         ),
+        spoils=True,
     ),
 )

@@ -191,7 +191,12 @@ class RealKafka:
         self._nodes.rest()
 
     def revive(self) -> None:
-        """Every node runs, thawed or started, every proxy passes all on, and each broker could be made a leader."""
+        """Every node runs, thawed or started, with all its disks, every proxy passes all on, and each broker could be
+        made a leader."""
+        for broker in self.brokers:
+            if _put_aside(self._nodes.directories(broker)[-1]).exists():
+                self._nodes[broker].end()
+                self.mend_disk(broker)
         self._nodes.revive()
         self._view.wait_until_all_know()
         self.wait_until_unfenced(*self.brokers)
@@ -212,11 +217,13 @@ class RealKafka:
         It notices when it writes there next: `replica.high.watermark.checkpoint.interval.ms` says how soon.
         """
         directory = self._nodes.directories(broker)[-1]
+        said = self._nodes[broker].program.home / "server.log"
+        before = len(said.read_bytes())  # it may have failed already, for the test that had the cluster then
         directory.rename(_put_aside(directory))
         directory.write_text("no directory")
         self._view.wait_until(
             f"broker {broker} has taken {directory} offline",
-            lambda: (self._nodes[broker].program.home / "server.log").read_text(errors="replace"),
+            lambda: said.read_bytes()[before:].decode(errors="replace"),
             lambda log: (
                 f"Stopping serving logs in dir {directory}" in log
                 or f"Stopping serving replicas in dir {directory}" in log
@@ -236,9 +243,12 @@ class RealKafka:
         format_broker(directory, self.cluster_id, broker)
 
     def on_disk(self, broker: int, disk: int) -> frozenset[str]:
-        """Names of the copies in a broker's log directory, as its process sees it; disks are numbered from 1."""
-        directory = self._nodes.directories(broker)[disk - 1]
-        return frozenset(each.name for each in seen_by(self._nodes[broker].pid, directory).iterdir() if each.is_dir())
+        """Names of the copies in a broker's log directory, as its process sees it; disks are numbered from 1.
+
+        Without those of topics that are deleted: their files stay for a minute, under another name.
+        """
+        found = seen_by(self._nodes[broker].pid, self._nodes.directories(broker)[disk - 1]).iterdir()
+        return frozenset(each.name for each in found if each.is_dir() and not each.name.endswith("-delete"))
 
     def fill_disk(self, broker: int, *, leave: int = 0) -> None:
         """Somebody else's file takes all room but for so many bytes on the small disk of a broker that runs."""

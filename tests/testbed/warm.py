@@ -31,10 +31,11 @@ class WarmKafka:
         self._lent = False
 
     @contextmanager
-    def lent(self, release: str = "newest", **wish: Any) -> Iterator[RealKafka]:
+    def lent(self, release: str = "newest", *, for_good: bool = False, **wish: Any) -> Iterator[RealKafka]:
         """A cluster with all its brokers and no topic, until the end of the block; what is wanted as of RealKafka.
 
-        Users and ACLs of whoever had it before are still there.
+        Users and ACLs of whoever had it before are still there. `for_good`: nobody can have it afterwards, so it ends
+        with the block.
         """
         if self._lent:
             raise RuntimeError("somebody has the cluster already: give it back before another one is wanted")
@@ -46,7 +47,10 @@ class WarmKafka:
             yield self._kafka
         finally:
             self._lent = False
-            self._kafka.rest()
+            if for_good:
+                self.close()
+            else:
+                self._kafka.rest()
 
     def close(self) -> None:
         """Ends the cluster, if there is one."""

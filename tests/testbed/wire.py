@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import defaultdict
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,19 +42,21 @@ def accept(request: str, code: int) -> None:
 
 _IDLE: dict[str, list[socket.socket]] = defaultdict(list)
 """Connections that nobody uses now, by address. To open one costs a young broker more CPU than the question does."""
+_NUMBERS = count(1)
+"""Of requests, whoever asks: one connection never carries the same number twice."""
 
 
 class Connection:
     """One connection to one node; `deadline` in seconds for each answer, TimeoutError beyond it.
 
-    It stays open for whoever asks that node next, unless something went wrong on it.
+    It stays open for whoever asks that node next, unless a question on it had no answer.
     """
 
     def __init__(self, address: str, deadline: float = DEADLINE) -> None:
         self._address = address
         self._socket = _left_open(address) or _opened(address, deadline)
         self._socket.settimeout(deadline)
-        self._correlation = 0
+        self._spoilt = False
         self._versions: dict[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -62,7 +65,7 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error:
+        if self._spoilt:
             self._socket.close()
         else:
             _IDLE[self._address].append(self._socket)
@@ -79,12 +82,21 @@ class Connection:
 
     def ask(self, request: Any, version: int) -> Any:
         """Sends one request and waits for its answer."""
-        self._correlation += 1
+        try:
+            return self._asked(request, version, next(_NUMBERS))
+        except BaseException:  # the answer may come yet, when somebody else waits for another one
+            self._spoilt = True
+            raise
+
+    def _asked(self, request: Any, version: int, number: int) -> Any:
         request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation, client_id=CLIENT)
+        request.with_header(correlation_id=number, client_id=CLIENT)
         self._socket.sendall(request.encode(version=version, header=True, framed=True))
         (size,) = struct.unpack(">i", self._read(4))
         answer = self._read(size)
+        (answered,) = struct.unpack_from(">i", answer)
+        if answered != number:
+            raise ConnectionError(f"asked {number}, and the node answered {answered}")
         return request.header.get_response_class().decode(answer, version=version, header=True)
 
     def _read(self, size: int) -> bytes:

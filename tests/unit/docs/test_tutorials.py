@@ -52,6 +52,12 @@ def test_the_proof_of_proofs_md_is_shown_as_the_page_has_it(generate_played: Mod
     assert [line for line in told.splitlines() if anywhere(line) not in shown] == []
 
 
+@pytest.mark.usefixtures("forks")
+def test_an_incident_that_can_t_be_played_says_why(generate_played: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="unheard-of"), generate_played.played(tmp_path, "unheard-of"):
+        pass
+
+
 def anywhere(text: str) -> str:
     """As one line, and at any offset."""
     return re.sub(r"(?<=metadata offset )\d+", "N", " ".join(text.split()))
