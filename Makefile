@@ -16,8 +16,8 @@ TIMED := $(BIN)/python -m testbed.timed
 # Checked once, wherever the checkout lies: a fresh clone need not do all of it again.
 CACHE := $(or $(KAFKA_RECOVERY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-recovery)
 # What a tier runs: by folder, for to collect everything and then leave most of it out takes longer than `unit`.
-UNIT       := tests/unit tests/property tests/exhaustive tests/mutations
-SIMULATED  := tests/simulation tests/fidelity
+UNIT       := tests/unit tests/mutations
+SIMULATED  := tests/simulation tests/fidelity tests/exhaustive tests/property
 BROKERS    := tests/brokers
 APISERVER  := tests/apiserver tests/charts
 QUICK      := not full and not bench
@@ -78,16 +78,16 @@ layers: $(INSTALLED)
 # Three processes for two cores: some tests wait for real sockets and processes. Every process imports all the tests.
 # `make test` has two: other tiers keep the cores busy there, and a third process would only import them once more.
 UNIT_PROCESSES ?= 3
-unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java, no Kubernetes
+unit: $(INSTALLED) | $(HEAD_START) ## Unit tests: no Kafka, no Java, no Kubernetes
 	@$(TIMED) unit $(PYTEST) -n $(UNIT_PROCESSES) --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 head-start:
 	@sleep 10
 
 explore: $(INSTALLED) ## The property tests with new examples, ten times as many of each
-	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
+	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT) tests/property
 
-simulation: $(INSTALLED) | $(HEAD_START) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
+simulation: $(INSTALLED) | $(HEAD_START) ## What is enumerated, drawn or simulated: all small evidence, properties, 500 histories; no Kafka, no Java
 	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; or JUDGE=folder: a journal from the field
