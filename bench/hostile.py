@@ -17,7 +17,7 @@ from testbed.waiting import wait_until
 PARTITIONS, MOST_PARTITIONS = 100, 20_000
 """Of a recovery: of most of them, and as many as the definition allows."""
 LARGEST = 150
-"""Of the largest: each takes the API server 30 to 50 MB of memory, and with 500 of them 24 GiB were not enough."""
+"""Of the largest: with so many the API server takes 16 GiB of memory, and with 500 of them 24 GiB were not enough."""
 SLOWEST = 1800
 """Seconds until each was looked at: the API server takes its time for the largest."""
 LIMIT = 1024

@@ -27,7 +27,10 @@ LONGEST_BACKSTOP = timedelta(minutes=15)
 
 
 GONE_WITHIN = timedelta(minutes=4)
-"""Until it is seen that one is gone that was deleted while no watch was open: the list after that does not tell."""
+"""Until it is seen that one is gone that was deleted while no watch was open: the list after that does not tell.
+
+In a namespace of thousands it takes longer, by READ_A_SECOND.
+"""
 
 READ_A_SECOND = 5
 """For how many recoveries of one namespace it is asked a second at most whether they are still there."""
