@@ -38,6 +38,8 @@ WARM_UP = 2
 API_REQUESTS = "kafka_recovery_api_requests_total"
 AT_ONCE = 16
 """Connections that objects are made with."""
+PATIENCE = 120
+"""Seconds until a measurement that does not come to its end is given up."""
 
 Object = dict[str, Any]
 
@@ -235,25 +237,36 @@ class Restarted:
 
 
 def restarted(at: Site, finished: int, open_: int) -> Restarted:
-    """An operator starts among recoveries that ended long ago, and some that it has to take up."""
+    """One operator ends and the next starts, among recoveries that ended long ago and some that it has to take up.
+
+    Why these are held is another reason meanwhile: each of them tells when it was looked at.
+    """
     namespace = at.plane.create_namespace("restart")
     kubectl = at.kubectl(namespace)
-    kubectl.apply(_policy(), _cluster(at.kafka, "prod"))
+    cluster = _cluster(at.kafka, "prod")
+    cluster["spec"]["suspend"] = True
+    kubectl.apply(_policy(), cluster)
     api = CustomObjectsApi(at.plane.client())
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for made in [pool.submit(_make, at, api, namespace, f"old-{n}", ended=True) for n in range(finished)]:
             made.result()
         for made in [pool.submit(_make, at, api, namespace, f"new-{n}", ended=False) for n in range(open_)]:
             made.result()
+    with at.operator(namespace) as operator:
+        _all_held(at, namespace, open_, "WatchedCluster")
+        operator.stop()
+    kubectl.apply(_switched_off(), _cluster(at.kafka, "prod"))
     began = time.monotonic()
     with at.operator(namespace) as operator:
-        wait_until("all were looked at", lambda: _looked_at(api, namespace), lambda count: count == open_, 120)
+        _all_held(at, namespace, open_, "ConfigMap")
         took = time.monotonic() - began
         return Restarted(took, mib(operator.pid, "VmHWM"))
 
 
 def _make(at: Site, api: CustomObjectsApi, namespace: str, name: str, *, ended: bool) -> None:
-    api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, _recovery(at.kafka, name))
+    recovery = _recovery(at.kafka, name)
+    recovery["spec"]["suspend"] = ended
+    api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, recovery)
     if ended:
         ready = {"type": "Ready", "status": "True", "reason": "Recovered", "message": "1 of 1 partitions",
                  "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}  # fmt: skip
@@ -262,13 +275,30 @@ def _make(at: Site, api: CustomObjectsApi, namespace: str, name: str, *, ended: 
         api.patch_namespaced_custom_object_status(GROUP, VERSION, namespace, PLURAL, name, {"status": status})
 
 
-def _looked_at(api: CustomObjectsApi, namespace: str) -> int:
-    """How many open recoveries say that they are suspended: a first status comes before the journal was read."""
-    listed: Any = api.list_namespaced_custom_object(
-        GROUP, VERSION, namespace, PLURAL, field_selector="status.finished!=true"
+def _all_held(at: Site, namespace: str, open_: int, by: str) -> None:
+    """Returns once so many say that this kind of object suspends them.
+
+    A watch tells, as the processors that a list every moment would use are those that are measured.
+    """
+    listed = partial(CustomObjectsApi(at.plane.client()).list_namespaced_custom_object, GROUP, VERSION)
+    watching, seen = Watch(), set[str]()
+    stream = watching.stream(
+        listed, namespace, PLURAL, field_selector="status.finished!=true", _request_timeout=PATIENCE
     )
-    ready = [_condition(each, "Ready") for each in listed["items"]]
-    return sum(each.get("reason") == "Suspended" for each in ready)
+    for event in stream:
+        found: Any = event["object"]
+        ready = _condition(found, "Ready")
+        if ready.get("reason") == "Suspended" and by in ready["message"]:
+            seen.add(found["metadata"]["name"])
+        if len(seen) == open_:
+            return
+    raise TimeoutError(f"{len(seen)} of {open_} open recoveries were looked at")
+
+
+def _switched_off() -> Object:
+    """What suspends a whole operator."""
+    meta = {"name": "kafka-recovery-operator"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"suspend": "true"}}
 
 
 # Standing by

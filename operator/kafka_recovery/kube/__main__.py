@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kafka_recovery.domain.quickly import collect_seldom
+from kafka_recovery.domain.quickly import collect_seldom, uncollected
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.logs import LogFormat
 from kafka_recovery.kube.process import options, starting
@@ -60,8 +60,9 @@ def run(
     version: starting.Version = False,
 ) -> None:
     """Watch Kafka clusters and recover their offline partitions as their policies say."""
-    from kafka_recovery.kube.machinery.metrics import Metrics
-    from kafka_recovery.kube.operator import KINDS, Operator, Settings
+    with uncollected():  # what is imported stays: to look for cycles in it is a seventh of the start
+        from kafka_recovery.kube.machinery.metrics import Metrics
+        from kafka_recovery.kube.operator import KINDS, Operator, Settings
 
     places = starting.places(name, operator_namespace, namespace, all_namespaces, log_format, log_level)
     held = (places.home, name) if lease else None

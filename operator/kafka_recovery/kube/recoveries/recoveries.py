@@ -39,6 +39,7 @@ from kafka_recovery.kube.recoveries.pauses import backstop
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.recoveries.status_writer import StatusWriter
+from kafka_recovery.kube.recoveries.supervision import suspended_itself
 from kafka_recovery.kube.recoveries.unchanged import Unchanged
 from kafka_recovery.kube.recoveries.waiting import Waiting, room_of
 from kafka_recovery.kube.resources.kinds import FINALIZER, PartitionRecovery, read_recovery
@@ -242,7 +243,8 @@ class Recoveries:
         if progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
             return
         if not open_.run.taken_up:
-            await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
+            why = suspended_itself(recovery) or progress.reason  # that much is known before the journal was read
+            await self._told.untaken(raw, why, stuck=progress.phase is Phase.STUCK)
             return
         known = open_.known(key[1])
         if await self._told.known(raw, recovery, known) and known.end:

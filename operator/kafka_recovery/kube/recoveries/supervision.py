@@ -182,8 +182,8 @@ class KubeSupervision:
         return Reason("InvalidReference", f"{kind} {name} is not there: without it nothing is elected; create it")
 
     def _halt(self, switch: OperatorSwitch, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
-        if recovery.suspend:
-            return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
+        if suspended := suspended_itself(recovery):
+            return suspended
         if self._lease and cluster.watched_by not in (None, self._lease):
             return elsewhere(cluster.watched_by)
         if cluster.meta.deleting_since:
@@ -211,6 +211,11 @@ class KubeSupervision:
             return self._named
         if self._failed():
             return Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+
+
+def suspended_itself(recovery: PartitionRecovery) -> Reason | None:
+    """That nothing is begun for it because it says so itself."""
+    return Reason("Suspended", "spec.suspend of this PartitionRecovery is true") if recovery.suspend else None
 
 
 def _unruled(recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:

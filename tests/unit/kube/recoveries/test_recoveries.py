@@ -74,6 +74,18 @@ async def test_a_restart_is_no_turn(asking_office: Office) -> None:
     assert ("Normal", "AwaitingApproval") not in said
 
 
+async def test_who_is_suspended_is_never_told_that_replicas_are_being_asked(office: Office) -> None:
+    office.api.change(RECOVERIES, NAME, suspend=True)
+
+    office.takes_up()
+    status = await office.until("Suspended")
+    await asyncio.sleep(5)
+
+    assert [why for _, why in office.events.said] == ["Suspended"]
+    assert "partitions" not in status, "the first word needs no journal"
+    assert office.status()["partitions"]["total"] == 1
+
+
 async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
