@@ -302,9 +302,13 @@ class Api:
             async with self._turns.one(self._time_for(question)) as waited:
                 question.until += waited
                 return await self._send(question)
+        except ApiError as refused:
+            question.refused = refused
+            raise
         except (aiohttp.ClientError, TimeoutError) as error:
             self._asked(question.method, NO_ANSWER)
-            what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
+            before = f"; before, the answer was {question.refused}" if question.refused else ""
+            what = f"{question.method} {question.path}: {str(error) or type(error).__name__}{before}"
             raise Unanswered(NO_ANSWER, "Unanswered", what, question.path) from error
 
     def _time_for(self, question: Question) -> float:

@@ -16,7 +16,10 @@ _AN_ANSWER_TAKES = 0.1
 
 @dataclass(slots=True)
 class Question:
-    """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited."""
+    """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited.
+
+    `refused`: what the last try was told that was answered; the silence of a later one must not hide it.
+    """
 
     method: str
     path: str
@@ -25,6 +28,7 @@ class Question:
     params: Mapping[str, str]
     until: float
     accept: str = "application/json"
+    refused: Exception | None = None
 
     def is_too_late(self, state: RetryCallState) -> bool:
         """Whether the next try would have no time for an answer: its silence would hide why this one failed."""

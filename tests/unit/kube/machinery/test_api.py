@@ -188,6 +188,13 @@ class TestTryingAgain:
 
         assert len(server.asked) > 1
 
+    async def test_a_last_try_that_nobody_answers_does_not_hide_why_the_others_failed(self) -> None:
+        async with staged(refusal(503, "ServiceUnavailable", "etcd is away"), silence) as (api, server):
+            with pytest.raises(Unanswered, match=r"TimeoutError; before, the answer was 503 .*etcd is away"):
+                await api.get(PATH, deadline=timedelta(seconds=1))
+
+        assert len(server.asked) == 2
+
     async def test_a_server_that_has_just_come_back_may_not_know_our_rights_yet(self) -> None:
         answers = (refusal(503, "ServiceUnavailable", "starting"), refusal(403, "Forbidden", "rules are not loaded"))
         async with staged(*answers, object_({"kind": "Lease"})) as (api, server):
