@@ -283,7 +283,7 @@ def _all_held(at: Site, namespace: str, open_: int, by: str) -> None:
     listed = partial(CustomObjectsApi(at.plane.client()).list_namespaced_custom_object, GROUP, VERSION)
     watching, seen = Watch(), set[str]()
     stream = watching.stream(
-        listed, namespace, PLURAL, field_selector="status.finished!=true", _request_timeout=PATIENCE
+        listed, namespace, PLURAL, field_selector="status.finished!=true", timeout_seconds=PATIENCE
     )
     for event in stream:
         found: Any = event["object"]
