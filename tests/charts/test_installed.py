@@ -204,7 +204,7 @@ def test_an_uninstall_of_the_definitions_leaves_what_was_written_with_them(
 def test_definitions_that_were_applied_by_hand_can_be_taken_over(
     helm: Helm, kubectl: Kubectl, control_plane: ControlPlane
 ) -> None:
-    control_plane.kubectl()("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
+    control_plane.remove_definitions()
     control_plane.apply_definitions(OPERATOR.parents[1] / "crds")
 
     define(control_plane, helm)
@@ -403,7 +403,7 @@ def test_the_notes_warn_where_the_definitions_are_missing(
     control_plane: ControlPlane, helm: Helm, notes: Callable[..., str]
 ) -> None:
     warning = "this API server has no definitions of kafka-recovery.dev"
-    control_plane.kubectl()("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
+    control_plane.remove_definitions()
 
     assert warning in notes()
 

@@ -153,6 +153,16 @@ class ControlPlane:
         names = [each["metadata"]["name"] for each in found]
         wait_until("the definitions are served", lambda: [name for name in names if not _served(api, name)], _none)
 
+    def remove_definitions(self) -> None:
+        """Ours, if any are there; returns when who asks what is served finds none: that follows a moment later."""
+        kubectl = self.kubectl()
+        kubectl("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
+        wait_until(
+            "no definition is served",
+            lambda: [each for each in kubectl("api-versions").split() if each.startswith("kafka-recovery.dev/")],
+            _none,
+        )
+
     # What happens to the API server; etcd and the controllers stay
 
     def restart_apiserver(self) -> None:
@@ -218,7 +228,8 @@ class ControlPlane:
 
 
 def _served(api: Api, definition: str) -> bool:
-    conditions = api.get("crd", definition).get("status", {}).get("conditions", ())
+    status = api.get("crd", definition).get("status") or {}
+    conditions = status.get("conditions") or ()  # null, a moment after it was made
     return ("Established", "True") in {(each["type"], each["status"]) for each in conditions}
 
 
