@@ -21,6 +21,7 @@ from kubernetes.client import CustomObjectsApi
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
+from kafka_recovery.kube.resources.operator_switch import SWITCH
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -297,8 +298,7 @@ def _all_held(at: Site, namespace: str, open_: int, by: str) -> None:
 
 def _switched_off() -> Object:
     """What suspends a whole operator."""
-    meta = {"name": "kafka-recovery-operator"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"suspend": "true"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SWITCH}, "data": {"suspend": "true"}}
 
 
 # Standing by

@@ -303,7 +303,7 @@ class Api:
                 question.until += waited
                 return await self._send(question)
         except ApiError as refused:
-            question.refused = refused
+            question.refused = str(refused)
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
             self._asked(question.method, NO_ANSWER)

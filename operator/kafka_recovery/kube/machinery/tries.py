@@ -18,7 +18,7 @@ _AN_ANSWER_TAKES = 0.1
 class Question:
     """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited.
 
-    `refused`: what the last try was told that was answered; the silence of a later one must not hide it.
+    `refused`: what the last try was told that was answered, if any was; the silence of a later one must not hide it.
     """
 
     method: str
@@ -28,7 +28,7 @@ class Question:
     params: Mapping[str, str]
     until: float
     accept: str = "application/json"
-    refused: Exception | None = None
+    refused: str = ""
 
     def is_too_late(self, state: RetryCallState) -> bool:
         """Whether the next try would have no time for an answer: its silence would hide why this one failed."""

@@ -243,8 +243,8 @@ class Recoveries:
         if progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
             return
         if not open_.run.taken_up:
-            why = suspended_itself(recovery) or progress.reason  # that much is known before the journal was read
-            await self._told.untaken(raw, why, stuck=progress.phase is Phase.STUCK)
+            at_first = suspended_itself(recovery) if progress.phase is Phase.PLANNING else None  # later: what was met
+            await self._told.untaken(raw, at_first or progress.reason, stuck=progress.phase is Phase.STUCK)
             return
         known = open_.known(key[1])
         if await self._told.known(raw, recovery, known) and known.end:

@@ -17,7 +17,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.recoveries.status_writer import with_card
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECORDS, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline, named_twice
@@ -84,6 +84,19 @@ async def test_who_is_suspended_is_never_told_that_replicas_are_being_asked(offi
     assert [why for _, why in office.events.said] == ["Suspended"]
     assert "partitions" not in status, "the first word needs no journal"
     assert office.status()["partitions"]["total"] == 1
+
+
+async def test_that_it_is_suspended_does_not_hide_what_a_person_has_to_mend(office: Office) -> None:
+    office.api.change(RECOVERIES, NAME, suspend=True)
+    recovery = office.api.recovery()
+    recovery["metadata"]["finalizers"] = [FINALIZER]
+    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["0" * 64]}}
+
+    office.takes_up()
+    await office.until("JournalDamaged")
+
+    assert office.condition("Stalled")[0] == "True"
+    assert "it is missing, though status.begun names its plan" in office.message()
 
 
 async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
