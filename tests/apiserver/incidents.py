@@ -114,10 +114,10 @@ def cluster(kubectl: Kubectl, good: Callable[[Object], bool], within: float = 30
 
 
 def seen(kubectl: Kubectl, name: str, good: Any, within: float = 60) -> Object:
-    """Wait until a recovery is as it should be; what it was like last is told if that never happens."""
+    """Wait until a recovery is as it should be; what it was like last is told if that never happens, status first."""
     return wait_until(
         f"PartitionRecovery {name} is as expected",
-        lambda: kubectl.api.get("partitionrecovery", name),
+        lambda: {"status": {}} | kubectl.api.get("partitionrecovery", name),
         good,
         within,
     )
